@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerType, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -41,6 +42,15 @@ class OpBuilder:
     def only_if(self, condition: SSAValue, then: Block) -> None:
         """What is in a block where the condition (i1) holds; `then` may end the kernel."""
         self.either(condition, then, Block())
+
+    @contextmanager
+    def only_where(self, condition: SSAValue) -> Iterator[None]:
+        """What is appended meanwhile is done where the condition (i1) holds."""
+        outer = self.block
+        self.block = then = Block()
+        yield
+        self.block = outer
+        self.only_if(condition, then)
 
     def either(self, condition: SSAValue, then: Block, other: Block) -> None:
         """What is in the first block where the condition (i1) holds, else what is in the other."""

@@ -111,26 +111,26 @@ cuda_tile.module @m {
       : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
     %tc = make_tensor_view %C1, shape = [%M, %N1], strides = [%N1, 1]
       : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
-    %pa = make_partition_view %ta : partition_view<tile=(128x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %pa = make_partition_view %ta : partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
     %pb = make_partition_view %tb : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
-    %pc = make_partition_view %tc : partition_view<tile=(128x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %pc = make_partition_view %tc : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
     %bx, %by, %bz = get_tile_block_id : tile<i32>
-    %is:2 = get_index_space_shape %pa : partition_view<tile=(128x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>> -> tile<i32>
+    %is:2 = get_index_space_shape %pa : partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>> -> tile<i32>
     %c0 = constant <i32: 0> : tile<i32>
     %c1 = constant <i32: 1> : tile<i32>
-    %z = constant <f32: 0.0> : tile<128x128xf32>
+    %z = constant <f32: 0.0> : tile<64x128xf32>
     %acc, %tl = for %k in (%c0 to %is#1, step %c1) : tile<i32>
-        iter_values(%a0 = %z, %t = %t0) -> (tile<128x128xf32>, token) {
+        iter_values(%a0 = %z, %t = %t0) -> (tile<64x128xf32>, token) {
       %a, %ka = load_view_tko weak %pa[%bx, %k] token = %t0
-        : partition_view<tile=(128x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<128x64xf16>, token
+        : partition_view<tile=(64x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x64xf16>, token
       %b, %kb = load_view_tko weak %pb[%k, %by] token = %t0
         : partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<64x128xf16>, token
-      %d = mmaf %a, %b, %a0 : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
-      continue %d, %t : tile<128x128xf32>, token
+      %d = mmaf %a, %b, %a0 : tile<64x64xf16>, tile<64x128xf16>, tile<64x128xf32>
+      continue %d, %t : tile<64x128xf32>, token
     }
-    %h = ftof %acc : tile<128x128xf32> -> tile<128x128xf16>
+    %h = ftof %acc : tile<64x128xf32> -> tile<64x128xf16>
     %s = store_view_tko weak %h, %pc[%bx, %by] token = %tl
-      : tile<128x128xf16>, partition_view<tile=(128x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> token
+      : tile<64x128xf16>, partition_view<tile=(64x128), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> token
     return
   }
 }

@@ -9,7 +9,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.pass_runs import passes_between, run_passes
-from tests.kernels.product_text import ProductKernel
+from tests.kernels.product_text import Order, ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.stage_comparison import passes
 from tests.kernels.tiles_per_cta import placed
@@ -72,6 +72,28 @@ def test_every_tile_is_computed(
         assert not case.difference(arguments[2])
 
 
+TWO_TILES = ProductKernel("f16", (128, 128, 64), form="numbered", result="f16")
+"""Tile blocks compute two at once, and one at the end."""
+
+
+@pytest.mark.parametrize("order", ["rows", "columns", "diagonal"])
+@pytest.mark.parametrize("tiles", [1, 4, 5, 6, 9, 10, 11, 15, 16, 20, 23])
+def test_two_tiles_at_once_and_one_at_the_end(tiles: int, order: Order):
+    """The interpreter's GPU has 5 multiprocessors: rounds of ten tiles, up to five at the end."""
+    kernel = replace(TWO_TILES, order=order)
+    module = parse_text(aligned_result(kernel), "kernel.mlir")
+    case = dense_case(kernel, (128, 128 * tiles - 24, 96), tiles)
+    if order == "columns":
+        case = dense_case(kernel, (128 * tiles - 24, 128, 96), tiles)
+    stages = {"form-clusters", "tileas-optimize-alloc-tensor"}
+    for name, _ in passes(module, (), "sm_90"):
+        if name in stages:
+            assert kernel_of(module).static_tile_scheduler is not None
+            arguments = case.arguments()
+            run_entry(module, "product", arguments, case.grid)
+            assert not case.difference(arguments[2]), name
+
+
 def test_pairs_of_columns_leave_by_tma_as_they_lie():
     func = placed(aligned_result(READ))
     assert func.static_tile_scheduler is not None
@@ -122,7 +144,9 @@ def test_one_axis_needs_no_division():
     [
         ProductKernel("f16", (64, 256, 64)),
         ProductKernel("f16", (256, 128, 64)),
-        ProductKernel("f16", (128, 128, 64)),
+        ProductKernel("f16", (64, 128, 64)),
+        ProductKernel("f32", (128, 128, 32)),
+        ProductKernel("i8", (128, 128, 128), b="transposed", result="i32"),
         ProductKernel("f32", (128, 256, 32)),
         replace(LARGE, form="split"),
         replace(LARGE, form="persistent"),

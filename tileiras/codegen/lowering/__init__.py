@@ -111,6 +111,9 @@ def lower_function(
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:
         leave_idle_clusters(ctx, axis)
+    elif ctx.has_static_tile_scheduler:
+        leave_idle_clusters(ctx, 0)
+        ctx.b.divides_quickly = True
     ctx.scratch.synchronized()
     allocate_on_heap(ctx, func)
     allocate_buffers(ctx, func)

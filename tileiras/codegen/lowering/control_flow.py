@@ -145,7 +145,10 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     if ctx.roles.is_product_warp:
         ctx.b.ret()
         return
-    if ctx.roles.is_store_warp and maps is not None:
+    own = ctx.roles.own_store_maps
+    if ctx.roles.is_store_warp and own is not None and own.store_pointer is not None:
+        ctx.b.release_tensor_maps(own.table, own.store_pointer, ctx.roles.elected(ctx))
+    elif ctx.roles.is_store_warp and maps is not None:
         give_maps_back(ctx, maps)
     elif not ctx.roles.is_producer:
         if maps is not None and maps.ready is not None and maps.done is None:

@@ -344,6 +344,8 @@ class RoleState:
         default_factory=dict[SSAValue, StorePipeline]
     )
     maps: RoleState.Maps | None = None
+    own_store_maps: RoleState.Maps | None = None
+    """Those that the store warp makes for itself, in a slot of its own."""
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
     freed: bool = False
     """Whether stages are free memory now."""

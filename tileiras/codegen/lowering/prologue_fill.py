@@ -95,7 +95,19 @@ def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
     span = b.sub(upper, lower)
     stages = _stages(ctx, op, pipeline)
     fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
-    fill(ctx, pipeline, loads, (span, step), stages)
+    if op.at_start is None:
+        fill(ctx, pipeline, loads, (span, step), stages)
+    else:
+        filled, others, after = b.new_block(), b.new_block(), b.new_block()
+        b.cond_br(b.icmp("sgt", span, b.i64(0)), filled, others)
+        ctx.start_block(others)
+        if ctx.roles.waits_for_barriers:
+            b.barrier()
+        b.br(after)
+        ctx.start_block(filled)
+        fill(ctx, pipeline, loads, (span, step), stages)
+        b.br(after)
+        ctx.start_block(after)
     if ctx.roles.late_registers:
         b.setmaxnreg(ctx.roles.late_registers, "inc")
 

@@ -18,6 +18,7 @@ from tileiras.codegen.atoms.store_pieces import Held, held_layout, piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StorePipeline, Variable
+from tileiras.codegen.lowering.tensor_maps import make_own_store_maps
 from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma_stores import (
     piece_coordinates,
@@ -103,6 +104,10 @@ def _contents(pieces: Sequence[Piece], pipeline: StorePipeline) -> Iterator[Sequ
 def start_store_warp(ctx: KernelLowering) -> None:
     """Meets the others, then waits until the producer has made the tensor maps that it makes."""
     b, maps = ctx.b, ctx.roles.maps
+    if ctx.roles.own_store_maps is not None:
+        ctx.roles.meet(ctx)
+        make_own_store_maps(ctx, ctx.roles.own_store_maps)
+        return
     if maps is None or maps.ready is None:
         raise InternalError("a store warp without tensor maps", where="store_warp")
     ctx.roles.meet(ctx)

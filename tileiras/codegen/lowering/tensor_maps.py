@@ -45,6 +45,9 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     own = map_groups(op.store.block) if op.store is not None else []
     meets_at = meets_first(op.producer.block, groups)
     stores = ctx.roles.store_makers
+    if stores and op.store is not None and ctx.roles.has_prologue_fill:
+        ctx.roles.own_store_maps = _own_store_maps(ctx, stores)
+        stores = []
     if stores:
         position = next((i for i, group in enumerate(groups) if meets_at in group), None)
         if position is None:
@@ -94,6 +97,34 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         ctx.roles.maps.ready = ctx.prologue.address_of(ready)
         if op.store is not None:
             ctx.roles.maps.done = ctx.prologue.gep(ctx.roles.maps.ready, 8)
+
+
+def _own_store_maps(ctx: KernelLowering, makers: list[pl.MakeTensorMapOp]) -> RoleState.Maps:
+    """Table and shared memory for the maps of a store warp that makes them for itself.
+
+    It does where consumers fetch the first tiles: then the kernel is soon over if its grid is
+    small, and the producer, in whose way the maps would be, may find its own ones kept.
+    """
+    table = TensorMapTable.make(ctx.symbols.unique("store_maps"), len(makers), TENSOR_MAP_SLOTS)
+    size = TENSOR_MAP_BYTES * len(makers)
+    scratch = llvm_memory.GlobalOp.make(
+        ctx.symbols.unique("store_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
+    )
+    ctx.add_globals(*table.globals, scratch)
+    ctx.scratch.reserve(size)
+    address = ctx.prologue.address_of(scratch)
+    return RoleState.Maps(table, address, address, [makers], None, store_scratch=address)
+
+
+def make_own_store_maps(ctx: KernelLowering, maps: RoleState.Maps) -> None:
+    """The store warp takes a slot, and makes its maps there."""
+    [makers] = maps.groups
+    maps.store_pointer = ctx.b.claim_tensor_maps(maps.table)
+    fills = _alike(makers)
+    for number, maker in enumerate(maker for alike in fills for maker in alike):
+        ctx.values[maker.result] = ctx.b.tensor_map(maps.store_pointer, number)
+    _fill_group(ctx, maps, fills)
+    _publish_group(ctx, maps, makers, [ctx.values[maker.result] for maker in makers])
 
 
 def map_groups(block: Block) -> list[list[pl.MakeTensorMapOp]]:

@@ -116,8 +116,7 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     number = ctx.prologue.sreg(f"ctaid.{_AXES[axis]}")
     if ctx.cluster_size > 1 and axis == 0:
         number = ctx.prologue.lshr(number, ctx.prologue.i32(ctx.cluster_size.bit_length() - 1))
-        return _among_all(ctx, number) if ctx.has_static_tile_scheduler else number
-    return number
+    return _among_all(ctx, number) if ctx.has_static_tile_scheduler and axis == 0 else number
 
 
 def among_all(

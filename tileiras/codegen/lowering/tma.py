@@ -93,15 +93,17 @@ def lower_producer_commit(ctx: KernelLowering, op: Operation) -> None:
 
 def lower_producer_tail(ctx: KernelLowering, op: Operation) -> None:
     """Waits until all copies have landed, so that the tensor maps may be given up."""
-    wait_for_copies(ctx, op.operands[0])
+    if not isinstance(op, pl.ProducerTailOp):
+        raise InternalError("the rule of producer_tail got another operation")
+    wait_for_copies(ctx, op.pipeline, handed_back=op.handed_back is not None)
 
 
-def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
+def wait_for_copies(ctx: KernelLowering, value: SSAValue, *, handed_back: bool = False) -> None:
     """Waits until all copies into a pipeline have landed; the position stays.
 
-    Not until the stages are handed back: what the producer has to do then would keep the CTA, which
-    is about to end, from making room for the next one. Where CTAs share a pipeline it is: then no
-    other CTA reaches into this one any more, nor do products of another one read it.
+    Not until the stages are handed back, unless asked: what the producer has to do then would keep
+    the CTA, which is about to end, from making room for the next one. Where CTAs share a pipeline
+    it is: then no other CTA reaches into this one any more, nor do products of another one read it.
     """
     pipeline = ctx.roles.pipeline(value)
     b = ctx.b
@@ -112,7 +114,7 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue) -> None:
         # The phase of the last contents; one that is over already where there was none.
         current = stage.get(b)
         barrier = pipeline.full_barrier(b, current)
-        if pipeline.is_shared or pipeline.is_paired:
+        if handed_back or pipeline.is_shared or pipeline.is_paired:
             barrier = pipeline.empty_barrier(b, current)
         b.mbarrier_wait(barrier, b.xor(parity.get(b), b.i32(1)))
         pipeline.advance(ctx)

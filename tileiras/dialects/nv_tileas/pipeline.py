@@ -180,10 +180,15 @@ class ProducerCommitOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerTailOp(IRDLOperation):
-    """Waits until all copies have landed: nothing is in flight any more."""
+    """Waits until all copies have landed: nothing is in flight any more.
+
+    With `handed_back` until no consumer reads a stage any more, too: another pipeline gets the
+    memory.
+    """
 
     name = "nv_tileas.async.pipeline.producer_tail"
     pipeline = operand_def()
+    handed_back = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition
@@ -231,7 +236,8 @@ class PrologueFillOp(IRDLOperation):
     `by_bytes` copies say how many bytes they read, others at most whether they read any. For views
     that are `skipped` (1) there is one of the `conditions` under which their tiles are not copied.
     `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
-    the producer looks for tensor maps that are made.
+    the producer looks for tensor maps that are made. `at_start`: where there is no iteration
+    nothing is copied, not even zeros: others have the stages.
     """
 
     name = "nv_tileas.async.pipeline.prologue_fill"
@@ -250,6 +256,7 @@ class PrologueFillOp(IRDLOperation):
     stages = opt_prop_def(IntAttr)
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
+    at_start = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 

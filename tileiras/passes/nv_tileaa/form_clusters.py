@@ -174,10 +174,10 @@ def is_large_and_plain(plan: RolePlan) -> bool:
     if len(plan.dots) != 1 or plan.warpgroups == 1:
         return False
     [planned] = plan.dots.values()
-    return planned.rows * planned.columns >= LARGE_TILE and _is_plain(planned)
+    return planned.rows * planned.columns >= LARGE_TILE and is_plain(planned)
 
 
-def _is_plain(planned: PlannedDot) -> bool:
+def is_plain(planned: PlannedDot) -> bool:
     """Whether no operand of a product comes from registers or is transposed, nor the product, but
     where threads read its right operand.
     """

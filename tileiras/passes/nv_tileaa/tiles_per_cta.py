@@ -8,16 +8,18 @@ operand comes to shared memory once, for both.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.hints import integer_hint
@@ -37,8 +39,10 @@ class TilesPerCtaPass(IrPass):
     What both tiles read is loaded once. Where the kernel finds out which that is, it may have a
     loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
-    is large (`two_tiles_of_grid.py`). No tile block has more to do than before: if in the last
-    round there are no more tiles than tile blocks, each block computes one.
+    is large (`two_tiles_of_grid.py`). If a warp of its own can store, such a kernel becomes
+    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). No tile
+    block has more to do than before: if in the last round there are no more tiles than tile blocks,
+    each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -63,7 +67,7 @@ class TilesPerCtaPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                two_tiles = _two_tiles(func, target)
+                two_tiles = _two_tiles(func, target, ctx.options)
                 if two_tiles is not None:
                     op.body.block.insert_op_before(two_tiles, func)
                     func.detach()
@@ -147,30 +151,79 @@ def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
     return op.axis.value.data
 
 
-def _two_tiles(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
-    from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
-    from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
-    from tileiras.planning.resources.stages import has_spare_stages
-    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
+    from tileiras.planning.strategy import strategy_of, without_strategy
 
     plan = strategy_of(func, target)
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
-    changed = without_strategy(func)
-    loop = _tile_loop(changed)
-    joiner = TwoTilesOfGrid(changed, target.performance) if loop is None else TwoTilesOfLoop(loop)
-    if not joiner.join():
+    loop = _tile_loop(func)
+    if loop is None:
+        scheduled = _statically_scheduled(func, plan, target, options)
+        if scheduled is not None:
+            return scheduled
+    return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+
+
+def _statically_scheduled(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two at once;
+    None if it gains nothing by it: a warp of its own has to store.
+    """
+    from tileiras.passes.nv_tileaa.form_clusters import is_plain
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.strategy import strategy_of
+    from tileiras.planning.warp_roles.store_warp import with_store_warp
+
+    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
-    changed.properties["two_tiles"] = StringAttr("blocks" if loop is None else "rounds")
+    if plan.warpgroups == 1 or len(plan.dots) != 1 or not all(map(is_plain, plan.dots.values())):
+        return None
+    # Of integers the loop for one tile and that for two spill 8 bytes beside each other.
+    if any(isinstance(element_of(dot.results[0]), IntegerType) for dot in plan.dots):
+        return None
+    looped = with_static_tile_scheduler(func)
+    joined = _joined(looped, "blocks", target) if looped is not None else None
+    joined_plan = strategy_of(joined, target) if joined is not None else None
+    if joined is None or joined_plan is None:
+        return None
+    joined_plan = replace(joined_plan, stores=tma_stores(joined, joined_plan, target, None))
+    return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
+
+
+def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
+    from tileiras.planning.resources.stages import has_spare_stages
+    from tileiras.planning.strategy import would_specialise
+
+    if not _join(changed, target):
+        return None
+    changed.properties["two_tiles"] = StringAttr(how)
     plan = would_specialise(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
     if not _have_in_common(plan) or not has_spare_stages(plan, target):
         return None
-    if not _know_common_tile(plan, target, is_in_rounds=loop is not None):
+    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds"):
         return changed
     return changed if would_specialise(changed, target) is not None else None
+
+
+def _join(changed: aa.FuncOp, target: GpuTarget) -> bool:
+    """Rewrites a kernel for two tiles, if their loops over K are the same."""
+    from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
+    from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
+    from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
+
+    loop = _tile_loop(changed)
+    if loop is None:
+        return TwoTilesOfGrid(changed, target.performance).join()
+    if changed.static_tile_scheduler is not None:
+        return TwoTilesInRounds(loop).join()
+    return TwoTilesOfLoop(loop).join()
 
 
 def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> bool:

@@ -56,6 +56,9 @@ def tma_stores(
     or not wanted (False).
     """
     writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    if prefer is None and func.static_tile_scheduler is not None:
+        # Of a last tile behind the loop over tiles consumers store what they have.
+        writes = [op for op in writes if is_in_loop(op)]
     stores = tuple(op for op in writes if isinstance(op, TmaWrite) and _suits(op, plan))
     if prefer is False or not stores or len(stores) != len(writes):
         return ()

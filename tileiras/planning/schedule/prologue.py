@@ -26,6 +26,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.nesting import comes_before, op_block
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.clusters import Multicast
@@ -47,9 +48,11 @@ class PrologueFill:
     None for all that the pipeline has. `by_bytes` copies take more instructions and fewer
     predicates: where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried`
     ones start a kernel whose first cycles count (decision 0018); partial sums leave no registers
-    for that. Those before a branch come `if_taken` where its stages get tiles of loops outside of
-    it, too: threads would write zeros where it is not, beside the tile for a later loop. Where none
-    comes they may: a condition costs full attention of 128x64 5 % (921, 966 us on one H100).
+    for that. Those `at_start` come where the loop over tiles in front of theirs runs no iteration:
+    its stages lie in the same memory. Those before a branch come `if_taken` where its stages get
+    tiles of loops outside of it, too: threads would write zeros where it is not, beside the tile
+    for a later loop. Where none comes they may: a condition costs full attention of 128x64 5 %
+    (921, 966 us on one H100).
     """
 
     before: Operation
@@ -59,6 +62,7 @@ class PrologueFill:
     by_bytes: bool = False
     hurried: bool = False
     if_taken: bool = False
+    at_start: bool = False
 
 
 def prologue_fills(
@@ -89,8 +93,10 @@ def serves_others(start: PrologueFill, fills: Sequence[PrologueFill], plan: Role
 
 def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[PrologueFill, ...]:
     """The pipelines whose first tiles threads would copy."""
-    if plan.stores or multicast.loads or plan.is_in_tmem:
+    if multicast.loads or plan.is_in_tmem:
         return ()
+    if plan.stores:
+        return _of_last_tile(func, plan) if plan.has_store_warp else ()
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
@@ -185,6 +191,49 @@ def _of_memory(func: aa.FuncOp, plan: RolePlan, first: int) -> tuple[PrologueFil
     starts = [_of_loop(plan, number, pipeline) for number, pipeline in pipelines]
     found = tuple(start for start in starts if start is not None)
     return found if len(found) == len(starts) else ()
+
+
+def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
+    """The prologue fill of the loop for a tile behind those that a loop over tiles computes.
+
+    It starts a kernel in whose small grid there is no more for a tile block to do.
+    """
+    for number, pipeline in enumerate(plan.pipelines):
+        loop = pipeline.loads[0].parent_op()
+        if (
+            pipeline.within is None
+            or not isinstance(loop, aa.ForOp)
+            or loop.parent_op() is not func
+        ):
+            continue
+        start, tiles = _of_loop(plan, number, pipeline), loop_over_tiles(loop)
+        if start is None or tiles is None:
+            continue
+        indices = [index for load in start.loads for index in load.indices]
+        needed = [loop.lower_bound, loop.upper_bound, loop.step]
+        needed += [index for index in indices if not is_number_of(index, loop)]
+        if all(_is_made_before(value, tiles) for value in needed):
+            return (replace(start, at_start=True),)
+    return ()
+
+
+def _is_made_before(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is an argument of the kernel, or made by an operation that comes before."""
+    owner = value.owner
+    if isinstance(owner, Operation):
+        return comes_before(owner, op)
+    return isinstance(owner.parent_op(), aa.FuncOp)
+
+
+def loop_over_tiles(loop: aa.ForOp) -> aa.ForOp | None:
+    """The loop over tiles in front of one that computes a last tile, if there is one."""
+    found: aa.ForOp | None = None
+    for op in op_block(loop).ops:
+        if op is loop:
+            return found
+        if isinstance(op, aa.ForOp) and any(isinstance(inner, aa.DotOp) for inner in op.walk()):
+            found = op
+    return None
 
 
 def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
@@ -20,6 +20,7 @@ from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    is_at_start,
     one_time,
     place_prologue_fill,
 )
@@ -42,7 +43,7 @@ from tileiras.planning.operands.tma import (
     SharedOperand,
     is_by_tma,
 )
-from tileiras.planning.schedule.prologue import PrologueFill
+from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -263,7 +264,8 @@ class ConsumerSide:
         if self.sums is not None:
             self.sums.clear(materializer, op)
         bounds = operands
-        starts = [start for start in self.starts if start.before is op]
+        self._start_last_tile(materializer, op)
+        starts = [start for start in self.starts if start.before is op and not start.at_start]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -282,17 +284,30 @@ class ConsumerSide:
                 self.postponed.remove(load)
                 self._wait_for_slot(materializer, load)
 
+    def _start_last_tile(self, materializer: Materializer, op: Operation) -> None:
+        """Before a loop over tiles: the first tiles for the one behind it, if it does not run."""
+        for start in self.starts:
+            loop = start.before
+            if not start.at_start or not isinstance(loop, aa.ForOp):
+                continue
+            if loop_over_tiles(loop) is not op:
+                continue
+            lower, upper, step = map(
+                materializer.plain, (loop.lower_bound, loop.upper_bound, loop.step)
+            )
+            at_start = is_at_start(materializer, loop, materializer.plain)
+            until = materializer.emit(aa.SelectOp, [at_start, upper, lower], [upper.type])
+            bounds = [lower, until.results[0], step]
+            place_prologue_fill(materializer, start, self.pipelines[start.pipeline], bounds, {})
+
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue
     ) -> None:
         """Before a branch that is taken under a condition: its first tiles, if it is."""
-        outer = materializer.block
-        materializer.block = taken = Block()
-        for start in starts:
-            pipeline = self.pipelines[start.pipeline]
-            place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
-        materializer.block = outer
-        materializer.only_if(condition, taken)
+        with materializer.only_where(condition):
+            for start in starts:
+                pipeline = self.pipelines[start.pipeline]
+                place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
 
     def _readers(self, load: OperandLoad) -> Iterator[PlannedDot]:
         """The products that read the tile of a load."""

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i1, i32
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, load_swizzle, place_bytes
-from tileiras.planning.schedule.prologue import PrologueFill, is_number_of
+from tileiras.planning.schedule.prologue import PrologueFill, is_number_of, loop_over_tiles
 
 
 def one_time(builder: OpBuilder) -> list[SSAValue]:
     """The bounds of a loop of one iteration, for what comes once without one."""
     return [builder.integer(bound, i32) for bound in (0, 1, 1)]
+
+
+def is_at_start(
+    builder: OpBuilder, loop: Operation, value_of: Callable[[SSAValue], SSAValue]
+) -> SSAValue:
+    """i1: whether the loop over tiles in front of a last tile's loop runs no iteration.
+
+    `value_of` gives what stands for a scalar of the kernel in the program that is built.
+    """
+    tiles = loop_over_tiles(loop) if isinstance(loop, aa.ForOp) else None
+    if tiles is None:
+        raise InternalError("a last tile comes behind no others", where="prologue fill")
+    how = ComparisonPredicate.GREATER_THAN_OR_EQUAL
+    signedness = Signedness.SIGNED if tiles.unsigned_cmp is None else Signedness.UNSIGNED
+    limits = [value_of(tiles.lower_bound), value_of(tiles.upper_bound)]
+    properties = {
+        "comparison_predicate": ComparisonPredicateAttr(how),
+        "signedness": SignednessAttr(signedness),
+    }
+    return builder.emit(aa.CmpIOp, limits, [i1], properties).results[0]
 
 
 def place_prologue_fill(
@@ -64,6 +90,8 @@ def place_prologue_fill(
         properties["by_bytes"] = UnitAttr()
     if start.hurried:
         properties["hurried"] = UnitAttr()
+    if start.at_start:
+        properties["at_start"] = UnitAttr()
     materializer.emit(
         pl.PrologueFillOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties
     )

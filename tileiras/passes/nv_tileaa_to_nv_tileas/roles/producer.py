@@ -12,13 +12,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.nesting import enclosing, op_block
+from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     UniformOperands,
@@ -149,6 +149,8 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
+        for pipe in self._in_the_same_memory(op):
+            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
         self.uniform.compare(self, op, self.values)
         skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
         operands[:1] = skipped[:1] or operands[:1]
@@ -171,6 +173,22 @@ class ProducerBuilder(OpBuilder):
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
 
+    def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
+        """Pipelines whose memory one of the loop's own has, filled by operations before it."""
+        pipelines = self.plan.pipelines
+        places = [n if p.within is None else p.within for n, p in enumerate(pipelines)]
+        own = {n for n, p in enumerate(pipelines) for load in p.loads if load.parent_op() is loop}
+        shared = [
+            n
+            for n in range(len(pipelines))
+            if n not in own and places[n] in {places[i] for i in own}
+        ]
+        return [
+            self.pipelines[n]
+            for n in shared
+            if any(comes_before(load, loop) for load in pipelines[n].loads)
+        ]
+
     def renew(self, maps: Sequence[SSAValue]) -> None:
         """Makes descriptors whose views are new, behind all copies of before."""
         sizes = DenseArrayBase.from_list(i32, [len(maps), len(self.pipelines)])
@@ -180,6 +198,11 @@ class ProducerBuilder(OpBuilder):
     def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
         """Leaves stages to the consumers; gives the first iteration that they leave."""
         stages = {} if start.stages is None else {"stages": IntAttr(start.stages)}
+        if start.at_start:
+            lower, upper, step = bounds
+            at_start = is_at_start(self, start.before, self.values.__getitem__)
+            until = self.emit(aa.SelectOp, [at_start, upper, lower], [upper.type]).results[0]
+            bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
 

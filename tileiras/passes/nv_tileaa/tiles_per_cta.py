@@ -56,7 +56,7 @@ class TilesPerCtaPass(IrPass):
     Leaves   kernels that are not specialised, that ask for clusters, or whose tile blocks may wait
              for each other; loops over K that depend on the tile, or do more than to add products
              up; tiles that could have nothing in common, or need more registers or stages than
-             there are; operands that threads transpose, or gather for one tile only
+             there are; operands that threads transpose, or views that they copy for one tile only
     """
 
     name = "tiles-per-cta"
@@ -249,7 +249,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
 
 
 def _have_in_common(plan: RolePlan) -> bool:
-    """Whether both tiles read a tile in common, or may turn out to; gathered ones in any case."""
+    """Whether both tiles read a tile in common, or may turn out to; copied views in any case."""
     from tileiras.planning.operands.uniform import products_of, uniform_loads_of
 
     products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
@@ -258,8 +258,8 @@ def _have_in_common(plan: RolePlan) -> bool:
         load for pipeline in plan.pipelines for load in pipeline.loads if load.parent_op() in both
     ]
     common = [load for load in loads if len(products_of(load)) > 1]
-    gathered = [load for load in loads if not is_by_tma(load)]
-    if any(load not in common for load in gathered):
+    copied = [load for load in loads if isinstance(load, aa.TiledLoadOp) and not is_by_tma(load)]
+    if any(load not in common for load in copied):
         return False
     return bool(common or uniform_loads_of(plan.pipelines))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import widest_swizzle
 from tileiras.dialects import nv_tileaa as aa
@@ -92,7 +92,38 @@ def chunk_layout(load: aa.LoadOp) -> LinearLayout:
 
 
 def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
-    """Registers that a thread of the producer needs more for these tiles, a multiple of 8."""
+    """Registers that a thread of the producer needs more for these tiles, a multiple of 8.
+
+    Of two branches of an `if` one runs.
+    """
+    branches = {load: _branches(load) for load in loads}
+    return max(
+        (
+            _registers_together([x for x in loads if not _exclude(own, branches[x])])
+            for own in branches.values()
+        ),
+        default=0,
+    )
+
+
+def _branches(load: Operation) -> dict[Operation, Block]:
+    """The `if`s around a load, and the branch of each that it is in."""
+    found: dict[Operation, Block] = {}
+    block = load.parent_block()
+    while block is not None and (parent := block.parent_op()) is not None:
+        if isinstance(parent, aa.IfOp):
+            found[parent] = block
+        block = parent.parent_block()
+    return found
+
+
+def _exclude(one: dict[Operation, Block], other: dict[Operation, Block]) -> bool:
+    """Whether only one of two places is passed."""
+    return any(other.get(branch, block) is not block for branch, block in one.items())
+
+
+def _registers_together(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
+    """The same for loads that may all run."""
     gathered = [load for load in loads if isinstance(load, aa.LoadOp)]
     runs = sum(map(_runs_of_thread, gathered))
     taken = -(-REGISTERS_PER_RUN * runs // 8) * 8 + REGISTERS_FOR_INDICES if runs else 0

@@ -22,6 +22,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
+from tileiras.planning.column_loops import goes_down_columns
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.operands.smem import stage_layout
@@ -60,6 +61,8 @@ PERSISTENT_CTAS = 2
 """Policy: tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
+CTAS_DOWN_COLUMNS = 2
+"""Policy: the same for loops that reduce or scan columns: there are as many as columns' tiles."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -266,6 +269,8 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)
+    if goes_down_columns(loop):
+        return min(ctas, CTAS_DOWN_COLUMNS)
     return min(ctas, PERSISTENT_CTAS) if walks_over_blocks(loop) else ctas
 
 
@@ -277,7 +282,7 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
 def _smem_estimate(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> SmemEstimate:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     target, ctas = plan.target, _ctas(func, loop, plan)
-    if not _is_asked_for(func) and walks_over_blocks(loop):
+    if not _is_asked_for(func) and (walks_over_blocks(loop) or goes_down_columns(loop)):
         return SmemEstimate(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return SmemEstimate(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)

@@ -49,13 +49,20 @@ def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLa
 def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:
     """Warps have the highest bits along `axis`; registers and lanes keep their order below.
 
+    Where an access does not go along the axis registers have the lowest: of what a thread has,
+    lanes exchange one total.
+
         1x8192 f32, 4 warps; before   4 in registers, 32 lanes, 4 warps, 16 in registers
                              after    4 in registers, 32 lanes, 16 in registers, 4 warps
     """
     if not is_unit(layout):
         return layout
     found = axis_bits(layout, axis)
-    ordered = _in_units(found, ("register", "lane")) + _in_units(found, ("warp",))
+    if first_lane_dim(layout) == axis:
+        ordered = _in_units(found, "register", "lane") + _in_units(found, "warp")
+    else:
+        units = ("register", "lane", "warp")
+        ordered = [bit for unit in units for bit in _in_units(found, unit)]
     bases = {unit: list(vectors) for unit, vectors in layout.bases}
     for bit, place in zip(ordered, found, strict=True):
         vector = [0] * layout.rank
@@ -69,5 +76,5 @@ def first_lane_dim(layout: LinearLayout) -> int | None:
     return next((dim for dim, step in enumerate(layout.basis("lane")[0]) if step), None)
 
 
-def _in_units(bits: Sequence[AxisBit], units: Sequence[str]) -> list[AxisBit]:
+def _in_units(bits: Sequence[AxisBit], *units: str) -> list[AxisBit]:
     return [bit for bit in bits if bit.unit in units]

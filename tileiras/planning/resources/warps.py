@@ -43,6 +43,8 @@ SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
 """
+SCANNED = int(__import__("os").environ.get("SC", "2"))
+"""Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
 COMFORTABLE_WORDS = 128
 """Policy: registers of a thread that tiles may take: the other half of 255 is for addresses and
 work.
@@ -97,7 +99,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     operations = list(func.walk())
     for op in operations:
         for result in op.results:
-            largest = max(largest, _elements(result))
+            largest = max(largest, _elements(result) * (SCANNED if isinstance(op, aa.ScanOp) else 1))
     if largest >= SIXTEEN_WARPS_FROM:
         return 16
     if largest >= EIGHT_WARPS_FROM:

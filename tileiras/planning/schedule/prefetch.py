@@ -41,6 +41,7 @@ from tileiras.planning.schedule.prefetch_distance import (
     STREAMED_BYTES_IN_CLUSTERS,
     LoadSchedule,
     SmemEstimate,
+    deepened,
     schedule_light_loop,
     schedule_loads,
 )
@@ -63,6 +64,8 @@ PERSISTENT_CTAS = 2
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce or scan columns: there are as many as columns' tiles."""
+BYTES_DOWN_COLUMNS = int(__import__("os").environ.get("BD", 48 * 1024))
+"""Policy: bytes on their way of one of them."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -163,6 +166,8 @@ class _SharedMemory:
                 return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
+        if found is not None and goes_down_columns(loop):
+            return deepened(found, BYTES_DOWN_COLUMNS, smem.bytes, costs.threads)
         if found is not None:
             return found
         if waits_in_registers(loop, loads, costs):

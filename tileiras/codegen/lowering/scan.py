@@ -22,7 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.combine_body import CombineBody
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.reduce import Partial
+from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import (

@@ -45,8 +45,7 @@ def combined_dims(ops: list[Operation]) -> set[int]:
     return {
         op.dim.value.data
         for op in ops
-        if isinstance(op, aa.ReduceOp | aa.ScanOp)
-        and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        if isinstance(op, aa.ReduceOp | aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
     }
 
 

@@ -155,7 +155,9 @@ class _Scan:
         if self.reverse:
             ends, starts = starts, ends
         earlier = [(register | ends) & ~starts for register in later]
-        parts = [[self.b.shuffle(value, None, part) for value in values] for part in (later, earlier)]
+        parts = [
+            [self.b.shuffle(value, None, part) for value in values] for part in (later, earlier)
+        ]
         combined = self.body.apply(*parts)
         merged = [later.index(r) + count if r in later else r for r in range(count)]
         return [
@@ -214,11 +216,7 @@ class _Scan:
         if not any(before.exists):
             return _Before(inner, [self.b.not_(is_first)] * len(before.exists))
         values = self._where(is_first, before.values, inner)
-        not_first = self.b.not_(is_first)
-        exists = [
-            state if state is True else not_first if state is False else self.b.or_(state, not_first)
-            for state in before.exists
-        ]
+        exists = [self._or(state, self.b.not_(is_first)) for state in before.exists]
         return _Before(values, exists)
 
     def _neighbouring_lane(self, mask: int) -> SSAValue:
@@ -293,6 +291,11 @@ class _Scan:
         pairs = zip(chosen, other, strict=True)
         return [self.b.select(condition, new, old) for new, old in pairs]
 
+    def _or(self, state: bool | SSAValue, other: SSAValue) -> bool | SSAValue:
+        if isinstance(state, SSAValue):
+            return self.b.or_(state, other)
+        return True if state else other
+
     def _is_at(self, mask: int, bits: int) -> SSAValue:
         """Whether some bits of the lane's number are these."""
         own = self.b.and_(self.ctx.threads.lane, self.b.i32(mask))
@@ -309,7 +312,9 @@ def _lowest_level(bits: Sequence[AxisBit]) -> list[AxisBit]:
     """The first bits, as far as they are of one unit; of lanes as far as they ascend."""
     level: list[AxisBit] = []
     for bit in bits:
-        if level and (bit.unit != level[0].unit or (bit.unit == "lane" and bit.bit < level[-1].bit)):
+        if level and bit.unit != level[0].unit:
+            break
+        if level and bit.unit == "lane" and bit.bit < level[-1].bit:
             break
         level.append(bit)
     return level

@@ -37,13 +37,13 @@ EIGHT_WARPS_OF_COLUMNS_FROM = 4096
 137 and 120; 2048x65536 f32 120.6 and 122.9, 120.2 and 120.3. Along rows, of which there are many:
 65536x8192 f16, tiles of 1x4096, 278 and 314; cross entropy of 16384x4096 107 and 112.
 """
-EIGHT_WARPS_DOWN_COLUMNS_FROM = int(__import__("os").environ.get("EW", "2048"))
+EIGHT_WARPS_DOWN_COLUMNS_FROM = 2048
 """Policy: the same for loops that reduce or scan columns in every iteration."""
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
 """
-SCANNED = int(__import__("os").environ.get("SC", "2"))
+SCANNED = 2
 """Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
 COMFORTABLE_WORDS = 128
 """Policy: registers of a thread that tiles may take: the other half of 255 is for addresses and
@@ -98,8 +98,9 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     largest = 1
     operations = list(func.walk())
     for op in operations:
+        times = SCANNED if isinstance(op, aa.ScanOp) else 1
         for result in op.results:
-            largest = max(largest, _elements(result) * (SCANNED if isinstance(op, aa.ScanOp) else 1))
+            largest = max(largest, times * _elements(result))
     if largest >= SIXTEEN_WARPS_FROM:
         return 16
     if largest >= EIGHT_WARPS_FROM:

@@ -64,7 +64,7 @@ PERSISTENT_CTAS = 2
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce or scan columns: there are as many as columns' tiles."""
-BYTES_DOWN_COLUMNS = int(__import__("os").environ.get("BD", 48 * 1024))
+BYTES_DOWN_COLUMNS = 48 * 1024
 """Policy: bytes on their way of one of them."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""

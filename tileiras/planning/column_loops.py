@@ -1,4 +1,4 @@
-"""Loops that reduce or scan, in every iteration, along a dim whose elements lie apart in memory.
+"""Loops that reduce in every iteration, along a dim whose elements lie apart in memory.
 
     for %j .. { %x = load %a[%j, %pid]; %m = reduce %x dim 0; .. }
 
@@ -18,35 +18,37 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 
 LEAST_ELEMENTS = 1024
 """Policy: of a tile that is loaded: smaller ones are no part of a matrix that is read."""
+_OTHER_WORK = (aa.ProductOp, aa.ScanOp, aa.ForOp, aa.LoopOp)
 
 
-def goes_down_columns(loop: Operation) -> bool:
-    """Whether a loop does so with all tiles that it loads, and has no products."""
+def column_dim(loop: Operation | None) -> int | None:
+    """The dim along which a loop does so with all tiles that it loads; None for other loops.
+
+    Those with products, scans, or loops within are others.
+    """
     if not isinstance(loop, aa.ForOp):
-        return False
+        return None
     inside = list(loop.body.block.ops)
-    if any(isinstance(op, aa.ProductOp | aa.ForOp | aa.LoopOp) for op in inside):
-        return False
-    dims = combined_dims(inside)
-    loads = [op for op in inside if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
-    loads = [op for op in loads if _elements(op.result) >= LEAST_ELEMENTS]
-    if not dims or not loads:
-        return False
-    views = [view_type_of(load.view) for load in loads]
-    return not any(
-        len(view.tile_shape) <= dim or view.memref.strides[view.dim_map[dim]] == 1
-        for view in views
-        for dim in dims
-    )
-
-
-def combined_dims(ops: list[Operation]) -> set[int]:
-    """The dims along which large tiles are reduced or scanned."""
-    return {
+    if any(isinstance(op, _OTHER_WORK) for op in inside):
+        return None
+    dims = {
         op.dim.value.data
-        for op in ops
-        if isinstance(op, aa.ReduceOp | aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        for op in inside
+        if isinstance(op, aa.ReduceOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
     }
+    views = [view_type_of(load.view) for load in large_loads(loop)]
+    if len(dims) != 1 or not views:
+        return None
+    dim = dims.pop()
+    if any(len(v.tile_shape) <= dim or v.memref.strides[v.dim_map[dim]] == 1 for v in views):
+        return None
+    return dim
+
+
+def large_loads(loop: aa.ForOp) -> list[aa.TiledLoadOp | aa.ReadStageOp]:
+    """The loads of large tiles of a loop."""
+    loads = [op for op in loop.body.block.ops if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
+    return [load for load in loads if _elements(load.result) >= LEAST_ELEMENTS]
 
 
 def _elements(value: SSAValue) -> int:

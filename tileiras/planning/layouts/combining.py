@@ -19,7 +19,8 @@ SECTOR_BITS = 8 * 32
 def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLayout:
     """The warps along `axis` change places with lanes along the dim that is fastest for lanes.
 
-    As many as leave whole sectors to the lanes of a warp; the same layout if none do.
+    As many as leave whole sectors to the lanes of a warp. The same layout if none do, and where
+    shuffles would be more than elements.
 
         64x64 f32, 4 warps; before   lane 16x4 elements of a row, 2 rows; warps 4 times 2 rows
                             after    lane 4x4 elements of a row, 8 rows; warps 4 times 16 columns
@@ -43,7 +44,8 @@ def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLa
         )
     order = {fast: 0, axis: 1}
     bases["lane"].sort(key=lambda vector: [(order.get(d, 2), s) for d, s in enumerate(vector) if s])
-    return LinearLayout(bases, layout.shape)
+    moved = LinearLayout(bases, layout.shape)
+    return layout if _shuffles(moved, axis) > moved.in_size("register") else moved
 
 
 def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:
@@ -69,6 +71,13 @@ def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:
         vector[axis] = 1 << place.position
         bases[bit.unit][bit.bit] = tuple(vector)
     return LinearLayout(bases, layout.shape)
+
+
+def _shuffles(layout: LinearLayout, axis: int) -> int:
+    """How many a reduction along an axis takes in each thread, over lanes."""
+    beside = [vector for vector in layout.basis("register") if not vector[axis]]
+    lanes = [bit for bit in axis_bits(layout, axis) if bit.unit == "lane"]
+    return len(lanes) << len(beside)
 
 
 def first_lane_dim(layout: LinearLayout) -> int | None:

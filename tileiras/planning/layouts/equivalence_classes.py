@@ -26,7 +26,7 @@ from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
-from tileiras.planning.column_loops import goes_down_columns
+from tileiras.planning.column_loops import column_dim
 from tileiras.planning.layouts.combining import warps_beside, warps_last
 from tileiras.planning.layouts.epilogues import Epilogues
 from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
@@ -283,7 +283,7 @@ class EquivalenceClasses:
         if len(axes) != 1 or any(map(_is_read_twice, self._members[root])):
             return layout
         axis = axes.pop()
-        if any(goes_down_columns(op.parent_op()) for op in ops):
+        if any(column_dim(op.parent_op()) == axis for op in ops):
             bits = min(storage_bits(element_of(member)) for member in self._members[root])
             layout = warps_beside(layout, axis, bits)
         return warps_last(layout, axis) if any(isinstance(op, aa.ScanOp) for op in ops) else layout

@@ -14,7 +14,6 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
-from tileiras.planning.column_loops import goes_down_columns
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 
@@ -37,8 +36,6 @@ EIGHT_WARPS_OF_COLUMNS_FROM = 4096
 137 and 120; 2048x65536 f32 120.6 and 122.9, 120.2 and 120.3. Along rows, of which there are many:
 65536x8192 f16, tiles of 1x4096, 278 and 314; cross entropy of 16384x4096 107 and 112.
 """
-EIGHT_WARPS_DOWN_COLUMNS_FROM = 2048
-"""Policy: the same for loops that reduce or scan columns in every iteration."""
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
@@ -109,8 +106,6 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or adds_up_columns(op)
         for op in operations
     ):
-        return 8
-    if largest >= EIGHT_WARPS_DOWN_COLUMNS_FROM and any(map(goes_down_columns, operations)):
         return 8
     share = max(ELEMENTS_PER_WARP, min(COMBINED_BY_WARP, _longest_combined(operations)))
     warps = 1

@@ -16,12 +16,25 @@ from enum import Enum, auto
 from itertools import product
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    i1,
+)
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import ComparisonOrdering, ComparisonPredicate
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonOrdering,
+    ComparisonPredicate,
+    Signedness,
+)
 
+NUMBERS = (Float16Type, BFloat16Type, Float32Type, Float64Type, IntegerType)
+"""What one instruction finds the larger one of."""
 MOST_PAIRS = 3
 """Policy: operands of a body for which all cases are tried (6 of a pair of floats)."""
 
@@ -87,6 +100,45 @@ def chooses_alike(block: Block) -> bool:
         if stays and not may_stay:
             return False
     return True
+
+
+def extreme_with_place(block: Block) -> str | None:
+    """What a body on pairs of numbers and places finds: the largest number, the first with it.
+
+    `maxnum` or `minnum` of floats, where a number wins over a NaN; `smax`, `smin`, `umax` or `umin`
+    of integers. Of equal numbers, or NaNs, the least place wins. None for other bodies.
+    """
+    types = [arg.type for arg in block.args[::2]]
+    if len(types) != 2 or not isinstance(types[1], IntegerType):
+        return None
+    if not isinstance(types[0], NUMBERS) or not _are_compared_one_way(block):
+        return None
+    largest = _chosen(block, (Relation.GREATER, Relation.GREATER))
+    if largest is None:
+        return None
+    is_largest = not largest[0].second
+    for case in product(*map(_cases, types)):
+        found = _chosen(block, case)
+        if found is None or found[0].second != found[1].second:
+            return None
+        wanted = _takes_second(case, is_largest)
+        if wanted is not None and found[0].second != wanted:
+            return None
+    word = "max" if is_largest else "min"
+    if not isinstance(types[0], IntegerType):
+        return f"{word}num"
+    signs = [op.signedness.data for op in block.ops if isinstance(op, aa.CmpIOp)]
+    return f"{'u' if Signedness.UNSIGNED in signs else 's'}{word}"
+
+
+def _takes_second(case: _Case, is_largest: bool) -> bool | None:
+    """Whether the second element has the extreme number, or the lower place; None if both do."""
+    number, place = case
+    if number in _ALIKE:
+        return None if place is Relation.EQUAL else place is Relation.GREATER
+    if number in (Relation.FIRST_NAN, Relation.SECOND_NAN):
+        return number is Relation.FIRST_NAN
+    return (number is Relation.LESS) == is_largest
 
 
 def _cases(type: object) -> tuple[Relation, ...]:

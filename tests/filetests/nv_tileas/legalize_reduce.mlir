@@ -128,3 +128,77 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// of_the_largest_element_a_thread_finds_the_number_first
+// CHECK: steps = [#nv_tileas.find<kind = maxnum>, #nv_tileas.combine<in = lanes
+cuda_tile.module @m {
+  entry @place(%a: tile<ptr<f32>>, %b: tile<ptr<i32>>) {
+    %a0 = assume div_by<16>, %a : tile<ptr<f32>>
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a0, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %av = make_partition_view %at : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
+    %x, %tx = load_view_tko weak %av[%i] token = %t
+      : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32>
+      -> tile<1024xf32>, token
+    %k = iota : tile<1024xi32>
+    %r, %p = reduce %x, %k dim=0 identities=[0.000000e+00 : f32, 0 : i32]
+      : tile<1024xf32>, tile<1024xi32> -> tile<f32>, tile<i32>
+      (%u: tile<f32>, %v: tile<f32>, %m: tile<i32>, %n: tile<i32>) {
+      %gt = cmpf greater_than ordered %u, %v : tile<f32> -> tile<i1>
+      %eq = cmpf equal ordered %u, %v : tile<f32> -> tile<i1>
+      %un = cmpf not_equal unordered %u, %u : tile<f32> -> tile<i1>
+      %vn = cmpf not_equal unordered %v, %v : tile<f32> -> tile<i1>
+      %uo = cmpf equal ordered %u, %u : tile<f32> -> tile<i1>
+      %alone = andi %uo, %vn : tile<i1>
+      %wins = ori %gt, %alone : tile<i1>
+      %both = andi %un, %vn : tile<i1>
+      %same = ori %eq, %both : tile<i1>
+      %first = cmpi less_than %m, %n, signed : tile<i32> -> tile<i1>
+      %tie = andi %same, %first : tile<i1>
+      %takes = ori %wins, %tie : tile<i1>
+      %w = select %takes, %u, %v : tile<i1>, tile<f32>
+      %q = select %takes, %m, %n : tile<i1>, tile<i32>
+      yield %w, %q : tile<f32>, tile<i32>
+    }
+    %s = store_ptr_tko weak %b, %p token = %t : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+}
+// -----
+// the_last_place_is_left_to_the_body
+// CHECK: steps = [#nv_tileas.combine<in = registers
+cuda_tile.module @m {
+  entry @place(%a: tile<ptr<f32>>, %b: tile<ptr<i32>>) {
+    %a0 = assume div_by<16>, %a : tile<ptr<f32>>
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a0, shape = [4096], strides = [1] : tensor_view<4096xf32, strides=[1]>
+    %av = make_partition_view %at : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>
+    %x, %tx = load_view_tko weak %av[%i] token = %t
+      : partition_view<tile=(1024), tensor_view<4096xf32, strides=[1]>>, tile<i32>
+      -> tile<1024xf32>, token
+    %k = iota : tile<1024xi32>
+    %r, %p = reduce %x, %k dim=0 identities=[0.000000e+00 : f32, 0 : i32]
+      : tile<1024xf32>, tile<1024xi32> -> tile<f32>, tile<i32>
+      (%u: tile<f32>, %v: tile<f32>, %m: tile<i32>, %n: tile<i32>) {
+      %gt = cmpf greater_than ordered %u, %v : tile<f32> -> tile<i1>
+      %eq = cmpf equal ordered %u, %v : tile<f32> -> tile<i1>
+      %un = cmpf not_equal unordered %u, %u : tile<f32> -> tile<i1>
+      %vn = cmpf not_equal unordered %v, %v : tile<f32> -> tile<i1>
+      %uo = cmpf equal ordered %u, %u : tile<f32> -> tile<i1>
+      %alone = andi %uo, %vn : tile<i1>
+      %wins = ori %gt, %alone : tile<i1>
+      %both = andi %un, %vn : tile<i1>
+      %same = ori %eq, %both : tile<i1>
+      %first = cmpi greater_than %m, %n, signed : tile<i32> -> tile<i1>
+      %tie = andi %same, %first : tile<i1>
+      %takes = ori %wins, %tie : tile<i1>
+      %w = select %takes, %u, %v : tile<i1>, tile<f32>
+      %q = select %takes, %m, %n : tile<i1>, tile<i32>
+      yield %w, %q : tile<f32>, tile<i32>
+    }
+    %s = store_ptr_tko weak %b, %p token = %t : tile<ptr<i32>>, tile<i32> -> token
+    return
+  }
+}

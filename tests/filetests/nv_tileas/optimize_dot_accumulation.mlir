@@ -1,7 +1,7 @@
 // RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,insert-barriers,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-optimize-dot-accumulation
 // waits_behind_what_does_not_read_the_sum
 // CHECK: nv_tileas.wgmma_dot
-// CHECK-NOT: from_zero
+// CHECK-SAME: from_zero
 // CHECK: nv_tileaa.mulf
 // CHECK: nv_tileas.dot_wait
 // CHECK: nv_tileas.async.pipeline.consumer_release
@@ -49,6 +49,7 @@ cuda_tile.module @m {
 // -----
 // leaves_a_product_that_says_itself_how_many_stay_unfinished
 // CHECK: nv_tileas.wgmma_dot
+// CHECK-NOT: from_zero
 // CHECK-SAME: pending
 // CHECK-NEXT: nv_tileas.async.pipeline.consumer_release
 // CHECK-NEXT: continue

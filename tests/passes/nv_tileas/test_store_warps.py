@@ -99,7 +99,7 @@ def stored_if_positive() -> bytes:
 @pytest.mark.parametrize(
     ("source", "knobs"),
     [
-        (aligned(gemm(128, 128, 64)), {PREFER_TMA: "1"}),
+        (aligned(gemm(64, 128, 64)), {PREFER_TMA: "1"}),
         (persistent(128, 128, 64), AT_ONCE),
         (stored_if_positive(), {}),
     ],

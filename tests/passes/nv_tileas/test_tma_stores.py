@@ -16,7 +16,7 @@ from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 @pytest.mark.parametrize(("ctas", "tiles"), [(1, 2), (2, 1)])
 def test_a_kernel_of_one_tile_stores_by_tma_if_that_is_preferred(ctas: int, tiles: int):
     """A CTA alone on its SM stores the tile of its neighbour, too."""
-    source = with_ctas(aligned(gemm(128, 128, 64)), ctas)
+    source = with_ctas(aligned(gemm(64, 128, 64)), ctas)
     assert planned_stores(source) == [False] * tiles
     assert planned_stores(source, **{PREFER_TMA: "1"}) == [True] * tiles
 

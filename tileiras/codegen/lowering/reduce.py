@@ -6,14 +6,14 @@ If the body is not known to commute, elements are combined in the order of their
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ArrayAttr, TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from tileiras.codegen.lowering.combine_body import CombineBody
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.convert_layout import convert
+from tileiras.codegen.lowering.extreme_places import find_extremes
+from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import (
@@ -23,25 +23,14 @@ from tileiras.dialects.layout.axis_bits import (
     without_lane_bit,
     without_register_bit,
 )
-from tileiras.dialects.nv_tileas.ways import STEPS, CombineAttr, ReduxAttr, RegroupAttr
+from tileiras.dialects.nv_tileas.ways import (
+    STEPS,
+    CombineAttr,
+    FindAttr,
+    ReduxAttr,
+    RegroupAttr,
+)
 from tileiras.errors import InternalError
-
-
-@dataclass(frozen=True)
-class Partial:
-    """Partial results: this thread's part of each operand, and where all of them lie."""
-
-    layout: LinearLayout
-    values: tuple[SSAValue, ...]
-
-    def regrouped(self, ctx: KernelLowering, step: RegroupAttr) -> Partial:
-        """The same elements in the layout of a step."""
-        layout = step.layout.data
-        if len(step.by.data) != len(self.values) or layout.shape != self.layout.shape:
-            raise ctx.contradiction(f"regroups other partial results than there are: {step}")
-        pairs = zip(self.values, step.by.data, strict=True)
-        values = tuple(convert(ctx, value, self.layout, layout, way) for value, way in pairs)
-        return Partial(layout, values)
 
 
 def lower_reduce(ctx: KernelLowering, op: Operation) -> None:
@@ -73,6 +62,8 @@ def _step(
             kind = step.word("kind")
             values = tuple(ctx.b.redux(kind, value) for value in partial.values)
             return Partial(with_copies(partial.layout, axis, ("lane",)), values)
+        case FindAttr():
+            return find_extremes(ctx, partial, axis, step.word("kind"))
         case RegroupAttr():
             left = compressed(partial.layout, axis)
             return Partial(left, partial.values).regrouped(ctx, step)

@@ -1,9 +1,14 @@
-"""Scans: each step joins neighbouring blocks of the axis, doubling them, wherever the bits live.
+"""Scans: level by level, wherever the bits of the axis live.
 
-After the step of bit k every element has been combined with all before it in its aligned block of
-2^(k+1). So the step combines elements with bit k set with the last element of the block before:
-the one with bit k clear and all lower bits set. That is a register of the same thread, or a
-register of another lane. What remains between warps are one total per warp and row.
+A level is a run of bits of one unit: registers, lanes or warps. Blocks of the lowest level are
+scanned by themselves, and their totals by the levels above, which tell each block what comes before
+it. So elements are combined once with what is before their block, however many levels there are,
+and exchanges between lanes and warps move totals only.
+
+    elements   1 2 3 4 | 5 6 7 8        two registers bits, one lane bit
+    blocks     1 3 6 10 | 5 11 18 26
+    before         -    |    10
+    result     1 3 6 10 | 15 21 28 36
 
 A reverse scan is the same with all bits of the coordinate flipped.
 """
@@ -11,19 +16,22 @@ A reverse scan is the same with all bits of the coordinate flipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.combine_body import CombineBody
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.reduce import Partial
+from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import (
     AxisBit,
     axis_bits,
+    compressed,
     is_unit,
-    totals_layout,
+    without_lane_bit,
+    without_register_bit,
 )
 from tileiras.dialects.llvm.types import lanes_of
 from tileiras.dialects.nv_tileas.ways import TOTALS, RegroupAttr
@@ -38,10 +46,20 @@ def lower_scan(ctx: KernelLowering, op: Operation) -> None:
     layout = ctx.layout(op.operands[0].type)
     if not is_unit(layout) or ctx.layout(op.results[0].type) != layout:
         raise ctx.contradiction("cannot go on in its layouts: tileas-legalize-reduce comes before")
-    partial = Partial(layout, tuple(ctx.value(operand) for operand in op.operands))
+    values = [ctx.value(operand) for operand in op.operands]
     scan = _Scan(ctx, CombineBody(ctx, op), axis, reverse=bool(op.reverse.value.data))
-    partial = scan.run(partial)
-    ctx.values.update(zip(op.results, partial.values, strict=True))
+    ctx.values.update(zip(op.results, scan.run(layout, values), strict=True))
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What comes before the block of each register, one vector for each operand.
+
+    `exists` says for each register whether there is anything: known, or known to the thread.
+    """
+
+    values: list[SSAValue]
+    exists: list[bool | SSAValue]
 
 
 class _Scan:
@@ -54,95 +72,165 @@ class _Scan:
         self.axis = axis
         self.reverse = reverse
 
-    def run(self, partial: Partial) -> Partial:
+    def run(self, layout: LinearLayout, values: list[SSAValue]) -> list[SSAValue]:
         """The prefixes, in the layout of the elements."""
-        bits = axis_bits(partial.layout, self.axis)
-        values = list(partial.values)
-        within_warp = [bit for bit in bits if bit.unit != "warp"]
-        for index, bit in enumerate(within_warp):
-            values = self._step(partial.layout, values, within_warp[:index], bit)
-        if len(within_warp) < len(bits):
-            values = self._across_warps(partial.layout, values)
-        return Partial(partial.layout, tuple(values))
+        level = _lowest_level(axis_bits(layout, self.axis))
+        if not level:
+            return values
+        if level[0].unit == "warp":
+            return self._combined(values, self._before_warp(layout, values))
+        blocks = self._blocks(layout, values, level)
+        before = self._before_blocks(layout, blocks, level)
+        return blocks if before is None else self._combined(blocks, before)
 
-    def _step(
+    def _before(self, layout: LinearLayout, values: list[SSAValue]) -> _Before | None:
+        """The exclusive prefixes of values; None if the axis has one coordinate."""
+        level = _lowest_level(axis_bits(layout, self.axis))
+        if not level:
+            return None
+        if level[0].unit == "warp":
+            return self._before_warp(layout, values)
+        blocks = self._blocks(layout, values, level)
+        before = self._before_blocks(layout, blocks, level)
+        if before is None:
+            nothing = [False] * layout.in_size("register")
+            before = _Before(blocks, list[bool | SSAValue](nothing))
+        shifted = self._shifted_registers if level[0].unit == "register" else self._shifted_lanes
+        return shifted(blocks, before, level)
+
+    def _before_blocks(
+        self, layout: LinearLayout, blocks: list[SSAValue], level: Sequence[AxisBit]
+    ) -> _Before | None:
+        """What comes before the blocks of a level, for each of their registers."""
+        bits = [bit.bit for bit in level]
+        if level[0].unit == "lane":
+            ends = sum(1 << bit for bit in bits)
+            set_bits, clear_bits = (0, ends) if self.reverse else (ends, 0)
+            for bit in bits:
+                layout = without_lane_bit(layout, bit)
+            if not axis_bits(layout, self.axis):
+                return None
+            totals = [self._from_lane(value, set_bits, clear_bits) for value in blocks]
+            return self._before(layout, totals)
+        moving = sum(1 << bit for bit in bits)
+        wanted = 0 if self.reverse else moving
+        count = layout.in_size("register")
+        last = [register for register in range(count) if register & moving == wanted]
+        for bit in sorted(bits, reverse=True):
+            layout = without_register_bit(layout, bit)
+        before = self._before(layout, [self.b.shuffle(value, None, last) for value in blocks])
+        if before is None:
+            return None
+        places = [last.index(register & ~moving | wanted) for register in range(count)]
+        values = [self.b.shuffle(value, None, places) for value in before.values]
+        return _Before(values, [before.exists[place] for place in places])
+
+    # blocks of one level
+
+    def _blocks(
+        self, layout: LinearLayout, values: list[SSAValue], level: Sequence[AxisBit]
+    ) -> list[SSAValue]:
+        """The inclusive prefixes within each block.
+
+        Each step joins neighbouring blocks, doubling them: elements with a bit of the axis set are
+        combined with the last one that has it clear, and all lower bits set.
+        """
+        for index, bit in enumerate(level):
+            if bit.unit == "register":
+                values = self._join_registers(layout, values, level[:index], bit)
+            else:
+                values = self._join_lanes(values, level[:index], bit)
+        return values
+
+    def _join_registers(
         self,
         layout: LinearLayout,
-        values: Sequence[SSAValue],
+        values: list[SSAValue],
         lower: Sequence[AxisBit],
         bit: AxisBit,
     ) -> list[SSAValue]:
-        """Combines the blocks that `bit` tells apart; `lower` are the bits within a block."""
         count = layout.in_size("register")
-        targets = list(range(count))
-        if bit.unit == "register":
-            targets = [r for r in targets if bool(r >> bit.bit & 1) != self.reverse]
-        sources = [self._source_register(register, lower, bit) for register in targets]
-        needed = sorted(set(sources))
-        places = [needed.index(source) for source in sources]
-        before = [
-            self.b.shuffle(
-                self._fetch(self.b.shuffle(value, None, needed), lower, bit), None, places
-            )
-            for value in values
-        ]
-        own = [self.b.shuffle(value, None, targets) for value in values]
-        combined = self.body.apply(own, before)
-        if bit.unit == "lane":
-            return self._where_later(bit, combined, own)
-        merged = [targets.index(r) + count if r in targets else r for r in range(count)]
-        return [
-            self._replaced(value, new, merged) for value, new in zip(values, combined, strict=True)
-        ]
-
-    def _replaced(self, old: SSAValue, new: SSAValue, merged: Sequence[int]) -> SSAValue:
-        """`old` with some registers from `new`: those whose index is beyond `old`."""
-        return self.b.shuffle(old, self.b.concat([new, new]), merged)
-
-    def _source_register(self, register: int, lower: Sequence[AxisBit], bit: AxisBit) -> int:
-        """The register that holds the last element of the block before that of `register`."""
-        for other in lower:
-            if other.unit == "register":
-                register = self._with_bit(register, other.bit, not self.reverse)
-        if bit.unit == "register":
-            register = self._with_bit(register, bit.bit, self.reverse)
-        return register
-
-    @staticmethod
-    def _with_bit(value: int, bit: int, is_set: bool) -> int:
-        return value | 1 << bit if is_set else value & ~(1 << bit)
-
-    def _fetch(self, value: SSAValue, lower: Sequence[AxisBit], bit: AxisBit) -> SSAValue:
-        """`value` of the lane that holds the last element of the block before."""
-        ends = sum(1 << other.bit for other in lower if other.unit == "lane")
-        starts = 1 << bit.bit if bit.unit == "lane" else 0
+        later = [r for r in range(count) if bool(r >> bit.bit & 1) != self.reverse]
+        ends, starts = sum(1 << other.bit for other in lower), 1 << bit.bit
         if self.reverse:
             ends, starts = starts, ends
-        return self._from_lane(value, set_bits=ends, clear_bits=starts)
+        earlier = [(register | ends) & ~starts for register in later]
+        parts = [
+            [self.b.shuffle(value, None, part) for value in values] for part in (later, earlier)
+        ]
+        combined = self.body.apply(*parts)
+        merged = [later.index(r) + count if r in later else r for r in range(count)]
+        return [
+            self.b.shuffle(old, self.b.concat([new, new]), merged)
+            for old, new in zip(values, combined, strict=True)
+        ]
 
-    def _from_lane(self, value: SSAValue, set_bits: int, clear_bits: int) -> SSAValue:
-        """`value` of the lane with some bits of the index set and others cleared."""
-        if not set_bits and not clear_bits:
-            return value
-        lane = self.b.or_(self.ctx.threads.lane, self.b.i32(set_bits))
-        lane = self.b.and_(lane, self.b.i32(~clear_bits))
-        return self.b.shfl("idx", value, lane)
-
-    def _where_later(
-        self, bit: AxisBit, combined: Sequence[SSAValue], own: Sequence[SSAValue]
+    def _join_lanes(
+        self, values: list[SSAValue], lower: Sequence[AxisBit], bit: AxisBit
     ) -> list[SSAValue]:
-        """`combined` in the lanes that come later in the scan, else `own`."""
-        is_clear = self.ctx.threads.all_zero(1 << bit.bit, 0)
-        if is_clear is None:
-            raise InternalError("a lane bit is no lane bit", where="lowering")
-        pairs = zip(combined, own, strict=True)
+        ends, starts = sum(1 << other.bit for other in lower), 1 << bit.bit
         if self.reverse:
-            return [self.b.select(is_clear, new, old) for new, old in pairs]
-        return [self.b.select(is_clear, old, new) for new, old in pairs]
+            ends, starts = starts, ends
+        earlier = [self._from_lane(value, ends, starts) for value in values]
+        is_later = self._is_at(1 << bit.bit, 0 if self.reverse else 1 << bit.bit)
+        return self._where(is_later, self.body.apply(values, earlier), values)
 
-    def _across_warps(self, layout: LinearLayout, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """Combines with the totals of all warps before."""
-        totals = self._totals(layout, values)
+    # from inclusive to exclusive
+
+    def _shifted_registers(
+        self, blocks: list[SSAValue], before: _Before, level: Sequence[AxisBit]
+    ) -> _Before:
+        """Each register's neighbour before it, combined with what comes before the block."""
+        moving = sum(1 << bit.bit for bit in level)
+        first = moving if self.reverse else 0
+        count = len(before.exists)
+        is_first = [register & moving == first for register in range(count)]
+        neighbours = [r if is_first[r] else self._neighbour(r, level) for r in range(count)]
+        own = [self.b.shuffle(value, None, neighbours) for value in blocks]
+        there = zip(before.exists, is_first, strict=True)
+        within = _Before(before.values, [not start and exists for exists, start in there])
+        shifted = self._combined(own, within)
+        places = [register if is_first[register] else count + register for register in range(count)]
+        pairs = zip(before.values, shifted, strict=True)
+        values = [self.b.shuffle(outer, inner, places) for outer, inner in pairs]
+        there = zip(before.exists, is_first, strict=True)
+        return _Before(values, [exists if start else True for exists, start in there])
+
+    def _neighbour(self, register: int, level: Sequence[AxisBit]) -> int:
+        """The register one coordinate before."""
+        place = sum((register >> bit.bit & 1) << rank for rank, bit in enumerate(level))
+        place += 1 if self.reverse else -1
+        for rank, bit in enumerate(level):
+            mask = 1 << bit.bit
+            register = register | mask if place >> rank & 1 else register & ~mask
+        return register
+
+    def _shifted_lanes(
+        self, blocks: list[SSAValue], before: _Before, level: Sequence[AxisBit]
+    ) -> _Before:
+        """The neighbouring lane's prefix, combined with what comes before the block."""
+        mask = sum(1 << bit.bit for bit in level)
+        lane = self._neighbouring_lane(mask)
+        inner = self._combined([self.b.shfl("idx", value, lane) for value in blocks], before)
+        is_first = self._is_at(mask, mask if self.reverse else 0)
+        if not any(before.exists):
+            return _Before(inner, [self.b.not_(is_first)] * len(before.exists))
+        values = self._where(is_first, before.values, inner)
+        exists = [self._or(state, self.b.not_(is_first)) for state in before.exists]
+        return _Before(values, exists)
+
+    def _neighbouring_lane(self, mask: int) -> SSAValue:
+        """The lane one coordinate before this one, of which the bits of `mask` are the number."""
+        b, lane = self.b, self.ctx.threads.lane
+        if self.reverse:
+            moved = b.add(b.or_(lane, b.i32(~mask)), b.i32(1))
+        else:
+            moved = b.add(b.and_(lane, b.i32(mask)), b.i32(-1))
+        return b.or_(b.and_(moved, b.i32(mask)), b.and_(lane, b.i32(~mask)))
+
+    def _before_warp(self, layout: LinearLayout, values: list[SSAValue]) -> _Before:
+        """The totals of all warps before this one, combined."""
+        totals = Partial(compressed(layout, self.axis), tuple(values))
         step = self.body.op.attributes.get(TOTALS)
         if not isinstance(step, RegroupAttr):
             said = "has several warps and no totals: tileas-legalize-reduce comes before"
@@ -154,33 +242,12 @@ class _Scan:
         running = [row[order[0]] for row in rows]
         prefix = running
         position = self._warp_position(totals.layout)
-        for place in order[1:-1]:
+        for place, following in zip(order[1:], order[2:]):
             running = self.body.apply([row[place] for row in rows], running)
-            following = place - 1 if self.reverse else place + 1
             here = self.b.icmp("eq", position, self.b.i32(following))
-            pairs = zip(running, prefix, strict=True)
-            prefix = [self.b.select(here, new, old) for new, old in pairs]
-        spread = self._spread(layout)
-        before = [self.b.shuffle(value, None, spread) for value in prefix]
-        combined = self.body.apply(values, before)
-        is_first = self.b.icmp("eq", position, self.b.i32(order[0]))
-        pairs = zip(values, combined, strict=True)
-        return [self.b.select(is_first, old, new) for old, new in pairs]
-
-    def _totals(self, layout: LinearLayout, values: Sequence[SSAValue]) -> Partial:
-        """The last prefix of each warp, in all its lanes; what remains of the axis are warps."""
-        lanes = [bit for bit in axis_bits(layout, self.axis) if bit.unit == "lane"]
-        mask = sum(1 << bit.bit for bit in lanes)
-        registers = [bit.bit for bit in axis_bits(layout, self.axis) if bit.unit == "register"]
-        wanted = 0 if self.reverse else sum(1 << bit for bit in registers)
-        moving = sum(1 << bit for bit in registers)
-        kept = [r for r in range(layout.in_size("register")) if r & moving == wanted]
-        moved = []
-        for value in values:
-            last = self.b.shuffle(value, None, kept)
-            set_bits, clear_bits = (0, mask) if self.reverse else (mask, 0)
-            moved.append(self._from_lane(last, set_bits, clear_bits))
-        return Partial(totals_layout(layout, self.axis), tuple(moved))
+            prefix = self._where(here, running, prefix)
+        has_before = self.b.icmp("ne", position, self.b.i32(order[0]))
+        return _Before(prefix, [has_before] * totals.layout.in_size("register"))
 
     def _register_slices(self, value: SSAValue, count: int) -> list[SSAValue]:
         """The registers for each coordinate along the axis, which is in the lowest bits."""
@@ -192,14 +259,65 @@ class _Scan:
         warps = [vector[self.axis] for vector in totals.basis("warp")]
         return self.ctx.threads.linear((0,) * totals.in_bits("lane"), warps)
 
-    def _spread(self, layout: LinearLayout) -> list[int]:
-        """For each register, the one among those without axis bits that is of the same row."""
-        moving = {bit.bit for bit in axis_bits(layout, self.axis) if bit.unit == "register"}
-        kept = [bit for bit in range(layout.in_bits("register")) if bit not in moving]
-        return [
-            sum(1 << place for place, bit in enumerate(kept) if register >> bit & 1)
-            for register in range(layout.in_size("register"))
-        ]
+    # helpers
+
+    def _combined(self, own: list[SSAValue], before: _Before) -> list[SSAValue]:
+        """Values combined with what comes before them, where there is anything."""
+        count = len(before.exists)
+        parts = [[value] for value in own]
+        places = list(range(count))
+        end = count
+        for state in dict.fromkeys(before.exists):
+            if state is False:
+                continue
+            registers = [r for r in range(count) if before.exists[r] is state]
+            mine = [self.b.shuffle(value, None, registers) for value in own]
+            theirs = [self.b.shuffle(value, None, registers) for value in before.values]
+            found = self.body.apply(mine, theirs)
+            if isinstance(state, SSAValue):
+                found = self._where(state, found, mine)
+            for part, value in zip(parts, found, strict=True):
+                part.append(value)
+            for rank, register in enumerate(registers):
+                places[register] = end + rank
+            end += len(registers)
+        if end == count:
+            return own
+        return [self.b.shuffle(self.b.concat(part), None, places) for part in parts]
+
+    def _where(
+        self, condition: SSAValue, chosen: Sequence[SSAValue], other: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        pairs = zip(chosen, other, strict=True)
+        return [self.b.select(condition, new, old) for new, old in pairs]
+
+    def _or(self, state: bool | SSAValue, other: SSAValue) -> bool | SSAValue:
+        if isinstance(state, SSAValue):
+            return self.b.or_(state, other)
+        return True if state else other
+
+    def _is_at(self, mask: int, bits: int) -> SSAValue:
+        """Whether some bits of the lane's number are these."""
+        own = self.b.and_(self.ctx.threads.lane, self.b.i32(mask))
+        return self.b.icmp("eq", own, self.b.i32(bits))
+
+    def _from_lane(self, value: SSAValue, set_bits: int, clear_bits: int) -> SSAValue:
+        """`value` of the lane with some bits of the index set and others cleared."""
+        lane = self.b.or_(self.ctx.threads.lane, self.b.i32(set_bits))
+        lane = self.b.and_(lane, self.b.i32(~clear_bits))
+        return self.b.shfl("idx", value, lane)
+
+
+def _lowest_level(bits: Sequence[AxisBit]) -> list[AxisBit]:
+    """The first bits, as far as they are of one unit; of lanes as far as they ascend."""
+    level: list[AxisBit] = []
+    for bit in bits:
+        if level and bit.unit != level[0].unit:
+            break
+        if level and bit.unit == "lane" and bit.bit < level[-1].bit:
+            break
+        level.append(bit)
+    return level
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 BY = "by"
 """How a tile is converted: of `convert_layout`, of an `extract` of which threads hold no part."""
 STEPS = "steps"
-"""Of a `reduce`: `combine`, `redux` and `regroup`, in order."""
+"""Of a `reduce`: `combine`, `redux`, `find` and `regroup`, in order."""
 TOTALS = "totals"
 """Of a `scan` over several warps: the `regroup` of what each of them has in all."""
 UNITS = {"registers": "register", "lanes": "lane"}
@@ -199,6 +199,18 @@ class ReduxAttr(NamedValues):
 
 
 @irdl_attr_definition
+class FindAttr(NamedValues):
+    """Of all registers along the dim the extreme number is found, then the first that has it.
+
+    `kind` is that of the number; places count up along the dim. A comparison for each element, and
+    one choice, instead of those of the body.
+    """
+
+    name = "nv_tileas.find"
+    required: ClassVar[tuple[str, ...]] = ("kind",)
+
+
+@irdl_attr_definition
 class RegroupAttr(ParametrizedAttribute):
     """What is left goes to threads of another `layout`, the partial results of each operand `by`
     its way.
@@ -235,6 +247,6 @@ class RegroupAttr(ParametrizedAttribute):
                 raise VerifyException(f"{self.name}: {way} is no way of a conversion")
 
 
-StepAttr = CombineAttr | ReduxAttr | RegroupAttr
+StepAttr = CombineAttr | ReduxAttr | FindAttr | RegroupAttr
 """A step of a reduction."""
-WAY_ATTRIBUTES = (*WAYS, CombineAttr, ReduxAttr, RegroupAttr)
+WAY_ATTRIBUTES = (*WAYS, CombineAttr, ReduxAttr, FindAttr, RegroupAttr)

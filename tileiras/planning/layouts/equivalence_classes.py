@@ -26,6 +26,8 @@ from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
+from tileiras.planning.column_loops import column_dim
+from tileiras.planning.layouts.combining import warps_beside, warps_last
 from tileiras.planning.layouts.epilogues import Epilogues
 from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
 from tileiras.planning.layouts.written import fragments_of, scales_of
@@ -67,6 +69,7 @@ class EquivalenceClasses:
         self._layouts: dict[SSAValue, LinearLayout] = {}
         self._settled: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
+        self._combined: list[aa.ReduceOp | aa.ScanOp] = []
         self._epilogues = Epilogues(self._reads_as_well)
         self._has_products = True
 
@@ -153,6 +156,11 @@ class EquivalenceClasses:
     def _collect_reduce(self, op: aa.ReduceOp) -> None:
         self.tie(op.operands)
         self.tie(op.results)
+        self._combined.append(op)
+
+    def _collect_scan(self, op: aa.ScanOp) -> None:
+        self._collect_elementwise(op)
+        self._combined.append(op)
 
     def _collect_atomic(self, op: aa.AtomicRMWOp | aa.AtomicCASOp) -> None:
         self.tie([*op.operands, op.result])
@@ -310,6 +318,23 @@ class EquivalenceClasses:
         owner = root.owner
         if isinstance(owner, aa.TiledLoadOp) and (spread := self.spread(owner)) is not None:
             return spread
+        layout = self._preferred(root)
+        ops = [op for op in self._combined if self._is_in(op, root)]
+        axes = {op.dim.value.data for op in ops}
+        if len(axes) != 1 or any(map(_is_read_twice, self._members[root])):
+            return layout
+        axis = axes.pop()
+        if any(column_dim(op.parent_op()) == axis for op in ops):
+            bits = min(storage_bits(element_of(member)) for member in self._members[root])
+            layout = warps_beside(layout, axis, bits)
+        return warps_last(layout, axis) if any(isinstance(op, aa.ScanOp) for op in ops) else layout
+
+    def _is_in(self, op: aa.ReduceOp | aa.ScanOp, root: SSAValue) -> bool:
+        """Whether an operation combines what is of a class."""
+        return any(not is_lazy(v) and self._find(v) is root for v in op.operands)
+
+    def _preferred(self, root: SSAValue) -> LinearLayout:
+        """What the most demanding member wants."""
         preferences = self._preferences.get(root)
         best = (
             max(preferences, key=lambda preference: (preference.priority, preference.vector))
@@ -348,8 +373,16 @@ class EquivalenceClasses:
         return None
 
 
+def _is_read_twice(value: SSAValue) -> bool:
+    """Whether several loops read a tile where the first one has copied it."""
+    owner = value.owner
+    if not isinstance(owner, aa.ReadStageOp):
+        return False
+    return sum(isinstance(use.operation, aa.ReadStageOp) for use in owner.buffer.uses) > 1
+
+
 _COLLECT: dict[type[Operation], Callable[[EquivalenceClasses, Any], None]] = {
-    aa.ScanOp: EquivalenceClasses._collect_elementwise,
+    aa.ScanOp: EquivalenceClasses._collect_scan,
     aa.ForOp: EquivalenceClasses._collect_for,
     aa.LoopOp: EquivalenceClasses._collect_loop,
     aa.ContinueOp: EquivalenceClasses._collect_continue,

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, StringAttr
+from xdsl.ir import SSAValue
 
+from tileiras.analysis.choosing_body import extreme_with_place
 from tileiras.analysis.combining import is_commutative, is_packed, redux_kind
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
@@ -29,9 +31,16 @@ from tileiras.dialects.layout.axis_bits import (
 )
 from tileiras.dialects.layout.blocked import LANE_BITS
 from tileiras.dialects.nv_tileaa.storage import register_bits
-from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileas import ConvertLayoutOp
 from tileiras.dialects.nv_tileas.assigned import layout_attribute
-from tileiras.dialects.nv_tileas.ways import CombineAttr, ReduxAttr, RegroupAttr, StepAttr
+from tileiras.dialects.nv_tileas.ways import (
+    CombineAttr,
+    FindAttr,
+    ReduxAttr,
+    RegroupAttr,
+    StepAttr,
+)
 from tileiras.planning.layouts.conversions import way_between
 
 MAX_GATHERED = 32
@@ -43,6 +52,8 @@ MAX_GATHERED_REGISTERS = 64
 
 A quarter of the 255 registers of a thread: the combination needs both halves and its result.
 """
+LEAST_FOUND = 2
+"""Policy: bits of registers from which finding an extreme costs less than combining."""
 REGISTER_BITS = 32
 """Fixed: bits of a register (PTX ISA)."""
 
@@ -57,6 +68,7 @@ class _Steps:
     commutes: bool
     redux: str | None
     packs: bool
+    extreme: str | None
     steps: list[StepAttr] = field(default_factory=list["StepAttr"])
 
     def within_warps(self) -> None:
@@ -70,6 +82,12 @@ class _Steps:
             registers = [bit for bit in found if bit.unit == "register"]
             if self.packs:
                 registers.sort(key=lambda bit: -bit.bit)
+            if self.extreme and len(registers) >= LEAST_FOUND:
+                self.steps.append(FindAttr.of(kind=self.extreme))
+                self.layout = with_copies(self.layout, self.axis, ("register",))
+                self.layout = self.layout.without_register_duplicates()
+                registers = []
+            self.extreme = None
             early = [*registers, *(bit for bit in found if bit.unit == "lane")]
         else:
             early = _below_warps(axis_bits(self.layout, self.axis))
@@ -121,13 +139,44 @@ def steps_of_reduction(
     axis, body = op.dim.value.data, op.body.block
     redux = redux_kind(body) if has_redux else None
     packs = has_packed and is_packed(body)
-    found = _Steps(layout, axis, _bits(op), is_commutative(body), redux, packs)
+    extreme = extreme_with_place(body) if _has_places(op) else None
+    found = _Steps(layout, axis, _bits(op), is_commutative(body), redux, packs, extreme)
     found.within_warps()
     while found.layout.shape[axis] > MAX_GATHERED:
         found.regroup(along_axis_first(found.layout, axis))
         found.within_warps()
     found.rest()
     return ArrayAttr(found.steps), found.layout.slice(axis)
+
+
+def _has_places(op: aa.ReduceOp) -> bool:
+    """Whether the second operand counts along the dim, and all that is wanted is a place.
+
+    A number would be that of another zero where zeros of both signs are extreme.
+    """
+    if len(op.operands) != 2:
+        return False
+    is_wanted = bool(op.results[0].first_use)
+    if is_wanted and not isinstance(element_of(op.operands[0]), IntegerType):
+        return False
+    return _counts(op.operands[1], op.dim.value.data)
+
+
+def _counts(value: SSAValue, dim: int) -> bool:
+    """Whether each element is its coordinate along a dim."""
+    match value.owner:
+        case aa.MakeRangeOp():
+            return dim == 0
+        case ConvertLayoutOp() as op:
+            return _counts(op.source, dim)
+        case aa.BroadcastOp() as op:
+            return shape_of(op.source)[dim] == shape_of(value)[dim] and _counts(op.source, dim)
+        case aa.ReshapeOp() as op:
+            flat = shape_of(op.source)
+            spread = (1,) * dim + flat + (1,) * (len(shape_of(value)) - dim - 1)
+            return len(flat) == 1 and shape_of(value) == spread and _counts(op.source, 0)
+        case _:
+            return False
 
 
 def is_scanned(layout: LinearLayout, axis: int) -> bool:

@@ -40,6 +40,8 @@ SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
 thread.
 """
+SCANNED = 2
+"""Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
 COMFORTABLE_WORDS = 128
 """Policy: registers of a thread that tiles may take: the other half of 255 is for addresses and
 work.
@@ -94,8 +96,9 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     largest = 1
     operations = list(func.walk())
     for op in operations:
+        times = SCANNED if isinstance(op, aa.ScanOp) else 1
         for result in op.results:
-            largest = max(largest, _elements(result))
+            largest = max(largest, times * _elements(result))
     if largest >= SIXTEEN_WARPS_FROM:
         return 16
     if largest >= EIGHT_WARPS_FROM:

@@ -22,7 +22,9 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
+from tileiras.planning.column_loops import column_dim, large_loads
 from tileiras.planning.hints import integer_hint
+from tileiras.planning.layouts.combining import warps_beside
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.operands.smem import stage_layout
 from tileiras.planning.operands.tma import transparent_users, underneath
@@ -40,6 +42,7 @@ from tileiras.planning.schedule.prefetch_distance import (
     STREAMED_BYTES_IN_CLUSTERS,
     LoadSchedule,
     SmemEstimate,
+    deepened,
     schedule_light_loop,
     schedule_loads,
 )
@@ -60,6 +63,10 @@ PERSISTENT_CTAS = 2
 """Policy: tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
+CTAS_DOWN_COLUMNS = 2
+"""Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
+BYTES_DOWN_COLUMNS = 48 * 1024
+"""Policy: bytes on their way of one of them."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -160,6 +167,8 @@ class _SharedMemory:
                 return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
+        if found is not None and _has_warps_beside(loop, plan):
+            return deepened(found, BYTES_DOWN_COLUMNS, smem.bytes, costs.threads)
         if found is not None:
             return found
         if waits_in_registers(loop, loads, costs):
@@ -266,7 +275,22 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)
+    if _has_warps_beside(loop, plan):
+        return min(ctas, CTAS_DOWN_COLUMNS)
     return min(ctas, PERSISTENT_CTAS) if walks_over_blocks(loop) else ctas
+
+
+def _has_warps_beside(loop: aa.ForOp, plan: CtaPlan) -> bool:
+    """Whether a loop reduces columns without going through shared memory (`warps_beside`)."""
+    dim = column_dim(loop)
+    if dim is None:
+        return False
+    for load in large_loads(loop):
+        layout = plan_view_access(load.view, plan.num_warps).layout
+        bits = storage_bits(view_type_of(load.view).memref.element_type)
+        if warps_beside(layout, dim, bits) == layout:
+            return False
+    return True
 
 
 def _is_asked_for(func: aa.FuncOp) -> bool:
@@ -277,7 +301,7 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
 def _smem_estimate(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> SmemEstimate:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     target, ctas = plan.target, _ctas(func, loop, plan)
-    if not _is_asked_for(func) and walks_over_blocks(loop):
+    if not _is_asked_for(func) and (walks_over_blocks(loop) or _has_warps_beside(loop, plan)):
         return SmemEstimate(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)
     return SmemEstimate(min(half, target.shared_memory_of_each(ctas)) - taken, ctas)

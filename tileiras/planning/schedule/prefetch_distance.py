@@ -170,6 +170,15 @@ def schedule_loads(
     return None
 
 
+def deepened(schedule: LoadSchedule, wanted: int, smem: int, threads: int) -> LoadSchedule:
+    """The schedule with so many bytes on their way, as far as there is room."""
+    stage = sum(stage_bytes(load, threads) for load in schedule.loads)
+    most = min(MAX_DISTANCE, -(-wanted // stage), smem // stage - 1)
+    if most <= schedule.distance:
+        return schedule
+    return replace(schedule, distance=most, bytes=(most + 1) * stage)
+
+
 Timed = Sequence[tuple[PipelinedLoad, int, int]]
 """Loads, the cycles for which each keeps the way to memory busy, and those that it takes."""
 

@@ -1,0 +1,56 @@
+"""Loops that reduce in every iteration, along a dim whose elements lie apart in memory.
+
+    for %j .. { %x = load %a[%j, %pid]; %m = reduce %x dim 0; .. }
+
+The tile blocks of such a kernel are those of the columns, of which there may be fewer than an SM
+could hold: one of them must keep it busy.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.views import view_type_of
+
+LEAST_ELEMENTS = 1024
+"""Policy: of a tile that is loaded: smaller ones are no part of a matrix that is read."""
+_OTHER_WORK = (aa.ProductOp, aa.ScanOp, aa.ForOp, aa.LoopOp)
+
+
+def column_dim(loop: Operation | None) -> int | None:
+    """The dim along which a loop does so with all tiles that it loads; None for other loops.
+
+    Those with products, scans, or loops within are others.
+    """
+    if not isinstance(loop, aa.ForOp):
+        return None
+    inside = list(loop.body.block.ops)
+    if any(isinstance(op, _OTHER_WORK) for op in inside):
+        return None
+    dims = {
+        op.dim.value.data
+        for op in inside
+        if isinstance(op, aa.ReduceOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+    }
+    views = [view_type_of(load.view) for load in large_loads(loop)]
+    if len(dims) != 1 or not views:
+        return None
+    dim = dims.pop()
+    if any(len(v.tile_shape) <= dim or v.memref.strides[v.dim_map[dim]] == 1 for v in views):
+        return None
+    return dim
+
+
+def large_loads(loop: aa.ForOp) -> list[aa.TiledLoadOp | aa.ReadStageOp]:
+    """The loads of large tiles of a loop."""
+    loads = [op for op in loop.body.block.ops if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
+    return [load for load in loads if _elements(load.result) >= LEAST_ELEMENTS]
+
+
+def _elements(value: SSAValue) -> int:
+    """Elements of a tensor, 1 for a scalar."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1

@@ -1,0 +1,89 @@
+"""Layouts of tiles that are reduced or scanned: which warps have which part of the combined dim.
+
+Accesses place warps where lanes end: along a row, or over the next rows. What a loop combines in
+every iteration then goes on through shared memory and a barrier. The same access serves where warps
+have columns of their own, and where they have a part of the row each, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.axis_bits import AxisBit, axis_bits, is_unit
+
+SECTOR_BITS = 8 * 32
+"""Fixed: what memory moves at least (CUDA C++ Best Practices Guide, "Coalesced Access")."""
+
+
+def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLayout:
+    """The warps along `axis` change places with lanes along the dim that is fastest for lanes.
+
+    As many as leave whole sectors to the lanes of a warp. The same layout if none do, and where
+    shuffles would be more than elements.
+
+        64x64 f32, 4 warps; before   lane 16x4 elements of a row, 2 rows; warps 4 times 2 rows
+                            after    lane 4x4 elements of a row, 8 rows; warps 4 times 16 columns
+    """
+    fast = first_lane_dim(layout)
+    if not is_unit(layout) or fast is None or fast == axis:
+        return layout
+    lanes = [bit for bit in axis_bits(layout, fast) if bit.unit == "lane"]
+    warps = [bit for bit in axis_bits(layout, axis) if bit.unit == "warp"]
+    spare = [bit for bit in lanes if element_bits << bit.position >= SECTOR_BITS]
+    count = min(len(spare), len(warps))
+    if not count:
+        return layout
+    bases = {unit: list(vectors) for unit, vectors in layout.bases}
+    # What is left of the row stays with the lowest lanes; what they get goes along the axis.
+    given, taken = spare[-count:], warps[-count:]
+    for lane, warp in zip(given, taken, strict=True):
+        bases["lane"][lane.bit], bases["warp"][warp.bit] = (
+            bases["warp"][warp.bit],
+            bases["lane"][lane.bit],
+        )
+    order = {fast: 0, axis: 1}
+    bases["lane"].sort(key=lambda vector: [(order.get(d, 2), s) for d, s in enumerate(vector) if s])
+    moved = LinearLayout(bases, layout.shape)
+    return layout if _shuffles(moved, axis) > moved.in_size("register") else moved
+
+
+def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:
+    """Warps have the highest bits along `axis`; registers and lanes keep their order below.
+
+    Where an access does not go along the axis registers have the lowest: of what a thread has,
+    lanes exchange one total.
+
+        1x8192 f32, 4 warps; before   4 in registers, 32 lanes, 4 warps, 16 in registers
+                             after    4 in registers, 32 lanes, 16 in registers, 4 warps
+    """
+    if not is_unit(layout):
+        return layout
+    found = axis_bits(layout, axis)
+    if first_lane_dim(layout) == axis:
+        ordered = _in_units(found, "register", "lane") + _in_units(found, "warp")
+    else:
+        units = ("register", "lane", "warp")
+        ordered = [bit for unit in units for bit in _in_units(found, unit)]
+    bases = {unit: list(vectors) for unit, vectors in layout.bases}
+    for bit, place in zip(ordered, found, strict=True):
+        vector = [0] * layout.rank
+        vector[axis] = 1 << place.position
+        bases[bit.unit][bit.bit] = tuple(vector)
+    return LinearLayout(bases, layout.shape)
+
+
+def _shuffles(layout: LinearLayout, axis: int) -> int:
+    """How many a reduction along an axis takes in each thread, over lanes."""
+    beside = [vector for vector in layout.basis("register") if not vector[axis]]
+    lanes = [bit for bit in axis_bits(layout, axis) if bit.unit == "lane"]
+    return len(lanes) << len(beside)
+
+
+def first_lane_dim(layout: LinearLayout) -> int | None:
+    """The dim along which the lowest lane bit moves, None if it makes copies."""
+    return next((dim for dim, step in enumerate(layout.basis("lane")[0]) if step), None)
+
+
+def _in_units(bits: Sequence[AxisBit], *units: str) -> list[AxisBit]:
+    return [bit for bit in bits if bit.unit in units]

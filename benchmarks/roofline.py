@@ -291,7 +291,7 @@ RATES
 
 Microseconds. The floor is what the slowest of tensor cores, memory and special functions needs,
 whatever the program; one that computes powers of 2 on FMA units
-([decision 51](decisions/0051-powers-on-fma-units.md)) may be below it. Then what each unit needs
+([decision 49](decisions/0049-powers-on-fma-units.md)) may be below it. Then what each unit needs
 for our program, read off the loop of its PTX (as in [static-figures.md](static-figures.md)): a PTX
 instruction counts as one issued, an SM issues
 {ISSUED_PER_CYCLE} a cycle and reads {SHARED_BYTES_PER_CYCLE} bytes of shared memory and
@@ -303,7 +303,7 @@ for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
 Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
 (`num_cta_in_cga`), along rows, or along rows and columns, and multiply in pairs where there is
 tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and
-[50](decisions/0050-clusters-in-two-dims.md)). What they load from L2 is read off their
+[48](decisions/0048-clusters-in-two-dims.md)). What they load from L2 is read off their
 nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
 keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
 are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.

@@ -21,7 +21,7 @@ FEW_ROWS = (16, 32)
 
 MOST_HELD = 16
 """Policy: registers of a thread for 64 rows of a left operand that products of a loop read from
-registers: those of 64 elements of 16 bits (decision 0052).
+registers: those of 64 elements of 16 bits (decision 0050).
 """
 
 _K_IS_STRIDED = "K is not contiguous in memory, and wgmma reads 8- and 32-bit operands along K only"

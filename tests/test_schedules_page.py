@@ -10,7 +10,7 @@ import pytest
 
 from tests.filetests.ir_case import read_cases
 from tileiras.codegen.target import Performance, Work
-from tileiras.codegen.target.performance import PERFORMANCE
+from tileiras.codegen.target.performance import PERFORMANCE, Throughput
 from tileiras.driver import compile_module
 from tileiras.options import CompileOptions
 
@@ -19,8 +19,9 @@ PAGE = ROOT / "docs" / "schedules.md"
 KERNELS = ROOT / "tests" / "filetests" / "nv_tileaa" / "generate_schedule.mlir"
 CHOOSE = "choose-strategy"
 GENERATE, EXPAND = "tileas-generate-schedule", "tileas-expand-schedule"
-TEXT = ("source", "reservations")
+TEXT = ("source", "reservations", "throughput")
 NUMBERS = tuple(field.name for field in fields(Performance) if field.name not in TEXT)
+RATES = tuple(field.name for field in fields(Throughput))
 
 
 def units_table() -> str:
@@ -41,10 +42,13 @@ def units_table() -> str:
 
 def performance_table() -> str:
     """A row for each target."""
-    lines = [f"| target | {' | '.join(f'`{name}`' for name in NUMBERS)} | source |"]
-    lines.append("|---" * (2 + len(NUMBERS)) + "|")
+    names = (*NUMBERS, *RATES)
+    lines = [f"| target | {' | '.join(f'`{name}`' for name in names)} | source |"]
+    lines.append("|---" * (2 + len(names)) + "|")
     for name, speed in PERFORMANCE.items():
-        numbers = " | ".join(str(getattr(speed, field)) for field in NUMBERS)
+        values = [getattr(speed, field) for field in NUMBERS]
+        values += [getattr(speed.throughput, field) for field in RATES]
+        numbers = " | ".join(map(str, values))
         lines.append(f"| {name} | {numbers} | {speed.source} |")
     return "\n".join(lines)
 

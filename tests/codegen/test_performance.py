@@ -7,8 +7,9 @@ from dataclasses import fields
 import pytest
 
 from tileiras.codegen.target import TARGET_NAMES, Performance, Unit, Work, get_target
+from tileiras.codegen.target.performance import Throughput
 
-TEXT = ("source", "reservations")
+TEXT = ("source", "reservations", "throughput")
 NUMBERS = tuple(field.name for field in fields(Performance) if field.name not in TEXT)
 
 
@@ -18,6 +19,7 @@ def test_every_target_has_a_whole_row(name: str) -> None:
     speed = get_target(name).performance
     assert speed.source
     assert all(getattr(speed, field) > 0 for field in NUMBERS)
+    assert all(getattr(speed.throughput, field.name) > 0 for field in fields(Throughput))
     assert set(speed.reservations) == set(Work)
     assert all(hold.per_cycle > 0 for holds in speed.reservations.values() for hold in holds)
 

@@ -276,7 +276,7 @@ OTHERS: dict[str, tuple[str, Callable[[aa.FuncOp], object], str]] = {
         "'negf' op has the role consumer, what makes its operands has not",
     ),
     "a condition of some warps": (
-        "two tiles of the grid",
+        "two small tiles",
         decides_nothing,
         "op decides an early exit, but has not the role entry",
     ),

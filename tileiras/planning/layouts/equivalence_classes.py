@@ -26,8 +26,6 @@ from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
-from tileiras.planning.column_loops import column_dim
-from tileiras.planning.layouts.combining import warps_beside, warps_last
 from tileiras.planning.layouts.epilogues import Epilogues
 from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
 from tileiras.planning.layouts.written import fragments_of, scales_of
@@ -323,6 +321,9 @@ class EquivalenceClasses:
         axes = {op.dim.value.data for op in ops}
         if len(axes) != 1 or any(map(_is_read_twice, self._members[root])):
             return layout
+        from tileiras.planning.column_loops import column_dim
+        from tileiras.planning.layouts.combining import warps_beside, warps_last
+
         axis = axes.pop()
         if any(column_dim(op.parent_op()) == axis for op in ops):
             bits = min(storage_bits(element_of(member)) for member in self._members[root])

@@ -22,9 +22,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.access import plan_view_access
-from tileiras.planning.column_loops import column_dim, large_loads
 from tileiras.planning.hints import integer_hint
-from tileiras.planning.layouts.combining import warps_beside
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.operands.smem import stage_layout
 from tileiras.planning.operands.tma import transparent_users, underneath
@@ -282,6 +280,9 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
 
 def _has_warps_beside(loop: aa.ForOp, plan: CtaPlan) -> bool:
     """Whether a loop reduces columns without going through shared memory (`warps_beside`)."""
+    from tileiras.planning.column_loops import column_dim, large_loads
+    from tileiras.planning.layouts.combining import warps_beside
+
     dim = column_dim(loop)
     if dim is None:
         return False

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, f32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
-from tileiras.codegen.lowering.elementwise.exp2_on_fma import exp2_on_fma, lanes_on_fma
 from tileiras.codegen.lowering.elementwise.request import Request, Rule
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.llvm.types import integer_type, lanes_of
@@ -94,7 +93,11 @@ def _flushing_exp2(request: Request, value: SSAValue) -> SSAValue:
 def _shared_exp2(request: Request, value: SSAValue) -> SSAValue:
     """By special functions, and the op's `fma_share` of the elements by FMA units."""
     b, share, lanes = request.builder, request.fma_share, lanes_of(value.type) or 1
-    on_fma = lanes_on_fma(lanes, *share) if share is not None else ()
+    if share is None:
+        return _flushing_exp2(request, value)
+    from tileiras.codegen.lowering.elementwise.exp2_on_fma import exp2_on_fma, lanes_on_fma
+
+    on_fma = lanes_on_fma(lanes, *share)
     if not on_fma:
         return _flushing_exp2(request, value)
     others = [lane for lane in range(lanes) if lane not in on_fma]

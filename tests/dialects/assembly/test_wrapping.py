@@ -33,3 +33,12 @@ def test_string_stays_whole(text: str) -> None:
     """However long it is, spaces in it are no places to break at."""
     lines = wrapped(f'op "{text}" : i32', "")
     assert f'"{text}"' in [line.strip() for line in lines] or any(text in line for line in lines)
+
+
+def test_brackets_of_earlier_lines_are_still_open() -> None:
+    """The type of a number in a dictionary is not the type of the operation."""
+    numbers = ", ".join(f"number{place} = {place} : i32" for place in range(12))
+    lines = wrapped(f"op {{{numbers}}} : {'t' * 40}", "")
+    assert len(lines) > 2
+    assert all(line.endswith(",") for line in lines[:-2])
+    assert lines[-1].strip() == ": " + "t" * 40

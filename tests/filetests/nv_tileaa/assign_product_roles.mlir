@@ -7,8 +7,7 @@
 // CHECK: nv_tileaa.tiled_load
 // CHECK: roles = #nv_tileas.roles<producer>}
 // CHECK: nv_tileaa.dot
-// CHECK: roles = #nv_tileas.roles<product>,
-// CHECK-NEXT: releases = array<i32: 0>}
+// CHECK: roles = #nv_tileas.roles<product>, releases = array<i32: 0>}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

@@ -10,7 +10,7 @@
 // CHECK: nv_tileaa.tiled_load
 // CHECK: roles = #nv_tileas.roles<producer, consumer>
 // CHECK: nv_tileaa.dot
-// CHECK-NEXT: layouts = [#mma0], operand_layouts = [#mma0], pending = 1 : i32, releases = array<i32: 0>} :
+// CHECK: layouts = [#mma0], operand_layouts = [#mma0], pending = 1 : i32, releases = array<i32: 0>}
 // CHECK: nv_tileaa.continue %{{.*}} {roles = #nv_tileas.roles<producer, consumer>}
 // CHECK: nv_tileaa.tiled_store
 // CHECK-NEXT: {access = #nv_tileas.access<vector = 1, axis = 1, layout = #mma0>} :

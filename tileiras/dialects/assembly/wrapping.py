@@ -19,28 +19,30 @@ def wrapped(line: str, indent: str) -> list[str]:
     A string stays whole: a line that is one long string is longer.
     """
     lines: list[str] = []
-    rest, prefix = line, indent
+    rest, prefix, depth = line, indent, 0
     while len(prefix) + len(rest) > WIDTH:
-        cut = _last_break(rest, WIDTH - len(prefix))
-        if cut is None:
+        found = _last_break(rest, WIDTH - len(prefix), depth)
+        if found is None:
             break
+        cut, depth = found
         lines.append(prefix + rest[:cut].rstrip())
         rest, prefix = rest[cut + 1 :], indent + CONTINUATION
     return [*lines, (prefix + rest).rstrip()]
 
 
-def _last_break(text: str, room: int) -> int | None:
-    """The place of the space to break at: the first one of all if each leaves too long a line.
+def _last_break(text: str, room: int, opened: int) -> tuple[int, int] | None:
+    """The space to break at, and the brackets around it; `opened` are open where the text begins.
 
     In front of a type, a dictionary or an arrow, else behind a comma, else anywhere outside of
-    strings; a break in the second half of the line is better than one in the first.
+    strings; a break in the second half of the line is better than one in the first. Where each
+    leaves too long a line, the first one.
     """
-    best: dict[int, int] = {}
-    for position, depth in _spaces(text):
+    best: dict[int, tuple[int, int]] = {}
+    for position, depth in _spaces(text, opened):
         if position > room:
-            return best[min(best)] if best else position
+            return best[min(best)] if best else (position, depth)
         rank = _rank(text, position, depth)
-        best[rank + (WORST if position <= room // 2 else 0)] = position
+        best[rank + (WORST if position <= room // 2 else 0)] = (position, depth)
     return best[min(best)] if best else None
 
 
@@ -57,10 +59,10 @@ def _rank(text: str, position: int, depth: int) -> int:
     return WORST
 
 
-def _spaces(text: str) -> Iterator[tuple[int, int]]:
+def _spaces(text: str, depth: int) -> Iterator[tuple[int, int]]:
     """The places of the spaces outside of strings, and how many brackets are around them."""
     in_string = False
-    depth = position = 0
+    position = 0
     while position < len(text):
         char = text[position]
         if char == "\\" and in_string:

@@ -17,7 +17,7 @@ AS       =
 BENCH_GPU ?= build/bench-gpu
 RUN     := $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON))
 
-.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages units machine pythons fuzz fuzz-rounds bench bench-compile bench-resident bench-gpu bench-gpu-prepare lint format bless docs clean
+.PHONY: help install example test test-gpu test-blackwell sanitizer determinism corpus replay stages text units machine pythons fuzz fuzz-rounds bench bench-compile bench-resident bench-gpu bench-gpu-prepare lint format bless docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -e 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ replay:  ## whether the working tree makes the PTX that BASE made, on all kernel
 
 stages:  ## run every kernel of CORPUS at every stage of the compiler and compare memory
 	$(RUN) tests/sweeps/stages_sweep.py $(CORPUS) --gpu-name $(TARGET) --threads
+
+text:  ## read the text of every kernel of CORPUS, or every EVERY-th, behind every pass, and damage it
+	$(RUN) tests/sweeps/text_sweep.py $(CORPUS) --gpu-name $(TARGET) --every $(EVERY)
 
 units:  ## which unit computes the products of every file of CORPUS for TARGET, and why no other
 	$(RUN) tests/sweeps/product_units.py $(CORPUS) --gpu-name $(TARGET)

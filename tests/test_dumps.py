@@ -110,7 +110,18 @@ def test_functions_are_picked(capsys: pytest.CaptureFixture[str]) -> None:
     assert compiled("--emit=nv_tileas", "--print-after-all", "--print-funcs=nobody") == 0
     assert "entry @" not in (text := capsys.readouterr().err)
     assert "nv_tileaa.func @" not in text
+    assert "note: --print-funcs: no function is named 'nobody', the input has 'gemm'" in text
     assert len(headers(text)) > 3
+
+
+@pytest.mark.parametrize("name", ["gemm", "*", "g*m", "nobody,gemm"])
+def test_functions_are_picked_by_patterns(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """At our stages and LLVM's: the client's names are long."""
+    asked = ("--print-after=convert-tileaa-to-tileas,sroa", f"--print-funcs={name}")
+    assert compiled("--emit=ptx", *asked) == 0
+    text = capfd.readouterr().err
+    assert "nv_tileaa.func @gemm(" in text
+    assert "void @gemm(" in text
 
 
 def test_generic_form_is_printed_on_demand() -> None:

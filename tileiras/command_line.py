@@ -281,7 +281,12 @@ _DEVELOPER_OPTIONS: tuple[Option, ...] = (
         "Leave LLVM's passes out of --print-before-all and --print-after-all.",
         group=_DEVELOPER,
     ),
-    Option("print-funcs", "Print these functions only.", "NAME[,NAME...]", group=_DEVELOPER),
+    Option(
+        "print-funcs",
+        "Print these functions only; * stands for anything.",
+        "NAME[,NAME...]",
+        group=_DEVELOPER,
+    ),
     Option("print-generic", "Print IR in MLIR's generic form.", group=_DEVELOPER),
     Option(
         "print-locations",

@@ -397,6 +397,10 @@ def _through_stages(
             raise BytecodeError(error.message.removeprefix("internal error: ")) from error
         if options.emit != start.name or pass_names:
             check_one_module(module)
+    if options.print_funcs:
+        from tileiras.dumps import functions_of
+
+        options = replace(options, print_funcs=functions_of(module, options.print_funcs))
     if start.name == CUTE:
         with _showing(source, filename):
             return _of_cute(module, options, target, timings, remarks, pass_names)

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tileiras.errors import TargetError
 from tileiras.ir_pass import IrPass
@@ -15,6 +15,9 @@ from tileiras.stages import print_stage
 
 CONTEXT_LINES = 3
 """Unchanged lines around a difference."""
+
+SHOWN_NAMES = 5
+"""Policy: names of functions in a note."""
 
 
 def wants_dump(options: CompileOptions, name: str, before: bool) -> bool:
@@ -42,6 +45,30 @@ class DumpFolder:
         except OSError as error:
             raise TargetError(f"unable to write dump '{place}': {error.strerror}") from error
         return place
+
+
+def functions_of(module: ModuleOp, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the module's functions that `--print-funcs` means: `*` stands for anything.
+
+    A pattern that fits none is kept, picks nothing, and is told on stderr.
+    """
+    from fnmatch import fnmatchcase
+
+    names = [
+        symbol.data
+        for op in module.walk()
+        if op.name.endswith((".entry", ".func"))
+        and isinstance(symbol := op.properties.get("sym_name"), StringAttr)
+    ]
+    picked: list[str] = []
+    for pattern in patterns:
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        if not found:
+            known = ", ".join(f"'{name}'" for name in names[:SHOWN_NAMES])
+            note = f"note: --print-funcs: no function is named '{pattern}', the input has {known}"
+            print(note, file=sys.stderr)
+        picked += found or [pattern]
+    return tuple(dict.fromkeys(picked))
 
 
 class PassDumps:

@@ -154,7 +154,10 @@ def refreshed(page: str, run: Run) -> str:
 
 
 def folder_for(files: list[str], place: Path) -> Run:
-    """A folder with copies of these files of the tree."""
+    """A folder with copies of these files and folders of the tree."""
     for name in files:
-        shutil.copy(ROOT / name, place)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, place / name)
+        else:
+            shutil.copy(ROOT / name, place)
     return Run(place)

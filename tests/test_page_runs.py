@@ -13,6 +13,7 @@ PRODUCT = [
     for name in ("product.py", "product.tileirbc", "product_any.tileirbc")
 ]
 PAGES = {
+    "README": ["examples"],
     "tutorial": [*AXPY, *PRODUCT],
     "wrong-results": AXPY,
     "faq": AXPY,
@@ -24,7 +25,12 @@ PAGES = {
         "examples/vector_add.mlir",
     ],
 }
-"""A page -> the files of the tree that its reader has."""
+"""A page -> the files and folders of the tree that its reader has."""
+
+
+def path_of(name: str) -> Path:
+    """The file of a page; docs/index.md is made from README."""
+    return ROOT / "README.md" if name == "README" else ROOT / "docs" / f"{name}.md"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -32,7 +38,7 @@ def test_what_commands_print_is_current(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """`make bless` writes it anew; a command whose tool is missing here keeps its listing."""
-    path = ROOT / "docs" / f"{name}.md"
+    path = path_of(name)
     run = folder_for(PAGES[name], tmp_path)
     page = path.read_text(encoding="utf-8")
     made = refreshed(page, run)

@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 import cuda.tile as ct
-
-Int = ct.Constant[int]
-Bool = ct.Constant[bool]
-ZERO = ct.PaddingMode.ZERO
-LOG2_E = 1.4426950408889634
-
-
-def divided(total, sums):
-    """Sums of weighted values by sums of weights."""
-    return ct.truediv(total, sums, flush_to_zero=True, rounding_mode=ct.RoundingMode.APPROX)
+from kernel_parts import LOG2_E, ZERO, Bool, Int, divided, softmax_step
 
 
 @ct.kernel
@@ -105,13 +96,9 @@ def paged_decode(q, k, v, pages, out, scale: float, tm: Int, page: Int, depth: I
         place = ct.load(pages, index=(batch, j), shape=())
         keys = ct.load(k, (place, 0, head, 0), (1, page, 1, depth)).reshape((page, depth))
         scores = ct.mma(queries, ct.transpose(keys), ct.zeros((tm, page), ct.float32))
-        top = max(tops, ct.max(scores, axis=1, keepdims=True) * scale)
-        powers = ct.exp2(scores * scale - top, flush_to_zero=True)
-        fade = ct.exp2(tops - top, flush_to_zero=True)
-        sums = sums * fade + ct.sum(powers, axis=1, keepdims=True)
+        powers, fade, tops, sums = softmax_step(scores, scale, tops, sums)
         values = ct.load(v, (place, 0, head, 0), (1, page, 1, depth)).reshape((page, depth))
         total = ct.mma(powers.astype(q.dtype), values, total * fade)
-        tops = top
     result = divided(total, sums).astype(out.dtype)
     ct.store(out, (batch, head, 0, 0), result.reshape((1, 1, tm, depth)))
 
@@ -133,12 +120,8 @@ def latent_decode(
         keys = ct.load(k_rope, (batch, j, 0), (1, tn, rope)).reshape((tn, rope))
         scores = ct.mma(queries, ct.transpose(latent), ct.zeros((tm, tn), ct.float32))
         scores = ct.mma(turned, ct.transpose(keys), scores)
-        top = max(tops, ct.max(scores, axis=1, keepdims=True) * scale)
-        powers = ct.exp2(scores * scale - top, flush_to_zero=True)
-        fade = ct.exp2(tops - top, flush_to_zero=True)
-        sums = sums * fade + ct.sum(powers, axis=1, keepdims=True)
+        powers, fade, tops, sums = softmax_step(scores, scale, tops, sums)
         total = ct.mma(powers.astype(q.dtype), latent, total * fade)
-        tops = top
     result = divided(total, sums).astype(out.dtype)
     ct.store(out, (batch, block, 0), result.reshape((1, tm, depth)))
 

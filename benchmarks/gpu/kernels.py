@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import cuda.tile as ct
-
-Int = ct.Constant[int]
-Bool = ct.Constant[bool]
-ZERO = ct.PaddingMode.ZERO
-LOG2_E = 1.4426950408889634
-
-
-def tile_of_block(block, row_tiles, column_tiles, group):
-    """Row and column of a block's tile: `group` rows at a time, so that blocks share operands."""
-    first_row = block // (group * column_tiles) * group
-    rows = min(row_tiles - first_row, group)
-    place = block % (group * column_tiles)
-    return first_row + place % rows, place // rows
-
-
-def product(a, b, row, column, tm: Int, tn: Int, tk: Int, first, step):
-    """One tile of a @ b over every `step`-th tile of the depth, in f32 (f32 operands as tf32)."""
-    kind = ct.tfloat32 if a.dtype == ct.float32 else a.dtype
-    total = ct.zeros((tm, tn), ct.float32)
-    for k in range(first, ct.num_tiles(a, axis=1, shape=(tm, tk)), step):
-        left = ct.load(a, (row, k), (tm, tk), padding_mode=ZERO)
-        right = ct.load(b, (k, column), (tk, tn), padding_mode=ZERO)
-        total = ct.mma(left.astype(kind), right.astype(kind), total)
-    return total
+from kernel_parts import (
+    LOG2_E,
+    ZERO,
+    Bool,
+    Int,
+    divided,
+    expert_tile,
+    product,
+    softmax_step,
+    tile_of_block,
+)
 
 
 @ct.kernel
@@ -117,24 +104,9 @@ def integer_gemm(a, b, out, tm: Int, tn: Int, tk: Int, group: Int):
 
 @ct.kernel
 def expert_gemm(tokens, weights, out, slots, experts, chosen: Int, tm: Int, tn: Int, tk: Int):
-    """out[slot] = tokens[slot // chosen] @ weights[expert].T, slots sorted by expert.
-
-    `slots` is padded to whole tiles by numbers past the end of `out`.
-    """
+    """out[slot] = tokens[slot // chosen] @ weights[expert].T, one tile a block."""
     row, column = ct.bid(1), ct.bid(0)
-    mine = ct.gather(slots, row * tm + ct.arange(tm, dtype=ct.int32))
-    sources = mine // chosen
-    expert = ct.load(experts, index=row, shape=())
-    total = ct.zeros((tm, tn), ct.float32)
-    for k in range(ct.cdiv(weights.shape[2], tk)):
-        depths = k * tk + ct.arange(tk, dtype=ct.int32)
-        left = ct.gather(tokens, (sources[:, None], depths[None, :]))
-        right = ct.load(
-            weights, (expert, k, column), (1, tk, tn), order=(0, 2, 1), padding_mode=ZERO
-        )
-        total = ct.mma(left, right.reshape((tk, tn)), total)
-    columns = column * tn + ct.arange(tn, dtype=ct.int32)
-    ct.scatter(out, (mine[:, None], columns[None, :]), total.astype(out.dtype))
+    expert_tile(tokens, weights, out, slots, experts, row, column, chosen, tm, tn, tk)
 
 
 @ct.kernel
@@ -160,14 +132,10 @@ def attention(
         if causal and j >= block * tm // tn:
             columns = j * tn + ct.arange(tn, dtype=ct.int32)[None, :]
             scores += ct.where(rows >= columns, 0.0, -float("inf"))
-        top = max(tops, ct.max(scores, axis=1, keepdims=True) * scale)
-        powers = ct.exp2(scores * scale - top, flush_to_zero=True)
-        fade = ct.exp2(tops - top, flush_to_zero=True)
-        sums = sums * fade + ct.sum(powers, axis=1, keepdims=True)
+        powers, fade, tops, sums = softmax_step(scores, scale, tops, sums)
         values = ct.load(v, (batch, head // share, j, 0), (1, 1, tn, depth), latency=4)
         total = ct.mma(powers.astype(q.dtype), values.reshape((tn, depth)), total * fade)
-        tops = top
-    result = ct.truediv(total, sums, flush_to_zero=True, rounding_mode=ct.RoundingMode.APPROX)
+    result = divided(total, sums)
     ct.store(out, (batch, head, block, 0), result.astype(out.dtype).reshape((1, 1, tm, depth)))
 
 
@@ -184,14 +152,10 @@ def decode(q, k, v, out, scale: float, tm: Int, tn: Int, depth: Int, heads: Int)
     for j in range(ct.cdiv(k.shape[2], tn)):
         keys = ct.load(k, (batch, head, 0, j), (1, 1, depth, tn), order=(0, 1, 3, 2))
         scores = ct.mma(queries, keys.reshape((depth, tn)), ct.zeros((tm, tn), ct.float32))
-        top = max(tops, ct.max(scores, axis=1, keepdims=True) * scale)
-        powers = ct.exp2(scores * scale - top, flush_to_zero=True)
-        fade = ct.exp2(tops - top, flush_to_zero=True)
-        sums = sums * fade + ct.sum(powers, axis=1, keepdims=True)
+        powers, fade, tops, sums = softmax_step(scores, scale, tops, sums)
         values = ct.load(v, (batch, head, j, 0), (1, 1, tn, depth)).reshape((tn, depth))
         total = ct.mma(powers.astype(q.dtype), values, total * fade)
-        tops = top
-    result = ct.truediv(total, sums, flush_to_zero=True, rounding_mode=ct.RoundingMode.APPROX)
+    result = divided(total, sums)
     ct.store(out, (batch, head, 0, 0), result.astype(out.dtype).reshape((1, 1, tm, depth)))
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import cuda.tile as ct
-from kernels import tile_of_block
-
-Int = ct.Constant[int]
-ZERO = ct.PaddingMode.ZERO
+from kernel_parts import ZERO, Int, expert_tile, tile_of_block
 
 
 @ct.kernel
@@ -98,16 +95,4 @@ def routed_gemm(tokens, weights, out, slots, experts, chosen: Int, tm: Int, tn: 
     first = ct.bid(0) // (8 * column_tiles) * 8
     rows = min(row_tiles - first, 8)
     row, column = first + ct.bid(0) % rows, ct.bid(0) % (8 * column_tiles) // rows
-    mine = ct.gather(slots, row * tm + ct.arange(tm, dtype=ct.int32))
-    sources = mine // chosen
-    expert = ct.load(experts, index=row, shape=())
-    total = ct.zeros((tm, tn), ct.float32)
-    for k in range(ct.cdiv(weights.shape[2], tk)):
-        depths = k * tk + ct.arange(tk, dtype=ct.int32)
-        left = ct.gather(tokens, (sources[:, None], depths[None, :]))
-        right = ct.load(
-            weights, (expert, k, column), (1, tk, tn), order=(0, 2, 1), padding_mode=ZERO
-        )
-        total = ct.mma(left, right.reshape((tk, tn)), total)
-    columns = column * tn + ct.arange(tn, dtype=ct.int32)
-    ct.scatter(out, (mine[:, None], columns[None, :]), total.astype(out.dtype))
+    expert_tile(tokens, weights, out, slots, experts, row, column, chosen, tm, tn, tk)

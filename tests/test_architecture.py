@@ -340,9 +340,13 @@ LOOKS_AT_CODE: dict[str, str] = {
 
 
 def names_ptx(path: Path) -> bool:
-    """Whether a test names that stage."""
+    """Whether a test names that stage, or takes it from the kernels that tests share."""
+    shared = any(
+        module.startswith("tests.kernels.") and module.rpartition(".")[2].startswith("ptx_of")
+        for module, _ in imports_between_tests(path)
+    )
     nodes = ast.walk(tree_of(path))
-    return any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
+    return shared or any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
 
 
 @pytest.mark.parametrize("folder", ["passes", "planning"])

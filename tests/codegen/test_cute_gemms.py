@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.kernels.cute_gemms import EXAMPLES, mapped, matrix, product
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import PtxRuntimeError, run_ptx
-from tileiras.interpreter.ptx.tensor_maps import TensorMap
 from tileiras.options import CompileOptions
-
-EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
 
 
 def ptx_of(name: str, target: str) -> str:
     """The PTX of an example."""
     source = (EXAMPLES / f"{name}.mlir").read_bytes()
     return compile_module(source, CompileOptions(gpu_name=target, emit="ptx")).output.decode()
-
-
-def matrix(rows: int, columns: int, seed: int) -> np.ndarray:
-    """Small numbers, whose sums are exact."""
-    values = np.random.default_rng(seed).integers(-4, 5, (rows, columns))
-    return values.astype(np.float16)
-
-
-def mapped(array: np.ndarray, box: tuple[int, int]) -> TensorMap:
-    """The tensor map of a matrix, whose boxes have rows of one swizzle span."""
-    shape, steps = (array.shape[1], array.shape[0]), (array.shape[1] * 2,)
-    return TensorMap(0, "f16", shape, steps, box, swizzle=f"{box[0] * 2}B", array=array)
-
-
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A B^T in f32."""
-    return a.astype(np.float32) @ b.astype(np.float32).T
 
 
 def test_ldmatrix_feeds_warps_through_two_stages() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from tests.kernels.cute_gemms import EXAMPLES, compiled, mapped, matrix, product
 from tests.kernels.cute_nvgpu_operations import EXAMPLES as EXAMPLE_ROWS
 from tests.kernels.cute_nvgpu_operations import program
 from tileiras.dialects.cute.algebra.layout import Layout
 from tileiras.dialects.cute_nvgpu.types import TmaAtom
-from tileiras.driver import compile_module
 from tileiras.errors import TargetError
 from tileiras.interpreter.cute import run_kernel
 from tileiras.interpreter.cute_state import MappedTensor, tensor_of
@@ -19,34 +17,9 @@ from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxError
 from tileiras.interpreter.ptx.state import Limits
-from tileiras.interpreter.ptx.tensor_maps import TensorMap
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
 GEMM = (EXAMPLES / "clc_gemm.mlir").read_text()
-
-
-def compiled(text: str, target: str = "sm_100", emit: str = "ptx") -> bytes:
-    """The output for a program's text."""
-    return compile_module(text.encode(), CompileOptions(gpu_name=target, emit=emit)).output
-
-
-def matrix(rows: int, columns: int, seed: int) -> np.ndarray:
-    """Small numbers, whose sums are exact."""
-    values = np.random.default_rng(seed).integers(-4, 5, (rows, columns))
-    return values.astype(np.float16)
-
-
-def mapped(array: np.ndarray, box: tuple[int, int]) -> TensorMap:
-    """The tensor map of a matrix, whose boxes have rows of one swizzle span."""
-    shape, steps = (array.shape[1], array.shape[0]), (array.shape[1] * 2,)
-    return TensorMap(0, "f16", shape, steps, box, swizzle=f"{box[0] * 2}B", array=array)
-
-
-def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A B^T."""
-    return (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16)
 
 
 def run_gemm(ptx: str, tiles: tuple[int, int], resident: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +29,7 @@ def run_gemm(ptx: str, tiles: tuple[int, int], resident: int) -> tuple[np.ndarra
     maps = [mapped(a, (64, 128)), mapped(b, (64, 128)), mapped(d, (64, 32))]
     grid = (tiles[0] * tiles[1], 1, 1)
     run_ptx(ptx, [*maps, *tiles, 3], grid, limits=Limits(resident=resident))
-    return d, product(a, b)
+    return d, product(a, b).astype(np.float16)
 
 
 class TestGemm:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.fuzzing import seeds
 from tests.fuzzing.bytecode_mutations import damaged_file
-from tests.fuzzing.mutations import damaged
+from tests.kernels.damaged_text import damaged
 from tileiras.bytecode.reader import read_layout, read_module
 from tileiras.driver import MAGIC, compile_module, verify_input
 from tileiras.errors import BytecodeError, InternalError, TileirasError

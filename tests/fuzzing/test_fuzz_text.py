@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzzing import seeds
-from tests.fuzzing.mutations import tokens_of
 from tests.fuzzing.subjects import SUBJECTS, Finding, judge
+from tests.kernels.damaged_text import tokens_of
 
 
 def refused(name: str, count: int, fuzz_round: int) -> int:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, f32, i1, i32
 
+from tests.kernels.combining import argmax
 from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, Kernel, held, rounding
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonOrdering,
-    ComparisonOrderingAttr,
     ComparisonPredicate,
     ComparisonPredicateAttr,
 )
@@ -90,36 +89,6 @@ def test_rank_one_reduces_to_a_scalar():
 def test_single_element_is_itself():
     (result,) = run_reduction([(f32, [[2.5], [1.5]])], 1, float_sum)
     assert result.tolist() == [2.5, 1.5]
-
-
-def argmax(kernel: Kernel) -> Body:
-    """Larger value wins; of equal ones the smaller index. Pairs are (later, earlier)."""
-
-    def body(value: Any, best: Any, index: Any, best_index: Any) -> list[Any]:
-        def compare(predicate: str) -> Any:
-            return kernel.add(
-                ct.CmpFOp,
-                [value, best],
-                TileType(i1),
-                comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate(predicate)),
-                comparison_ordering=ComparisonOrderingAttr(ComparisonOrdering.ORDERED),
-            )
-
-        lower = kernel.add(
-            ct.CmpIOp,
-            [index, best_index],
-            TileType(i1),
-            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
-            signedness=SIGNED,
-        )
-        tie = kernel.add(ct.AndIOp, [compare("equal"), lower], TileType(i1))
-        wins = kernel.add(ct.OrIOp, [compare("greater_than"), tie], TileType(i1))
-        return [
-            kernel.add(ct.SelectOp, [wins, value, best], TileType(f32)),
-            kernel.add(ct.SelectOp, [wins, index, best_index], TileType(i32)),
-        ]
-
-    return body
 
 
 def test_two_operands_find_the_first_maximum():

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, f32, i1, i32
 
-from tests.kernels.kernel_builder import Kernel
+from tests.kernels.kernel_builder import SIGNED, Kernel
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonOrdering,
+    ComparisonOrderingAttr,
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
     IntegerOverflow,
     IntegerOverflowAttr,
 )
@@ -91,3 +95,32 @@ def numbers(shape: Sequence[int], seed: int = 0) -> np.ndarray:
     """Random odd integers."""
     generator = np.random.default_rng(seed)
     return generator.integers(-(2**30), 2**30, shape, dtype=np.int32) | 1
+
+
+def argmax(kernel: Kernel) -> Body:
+    """The larger value and its index; of equal ones the smaller index."""
+
+    def compare(predicate: str, a: Any, b: Any) -> Any:
+        return kernel.add(
+            ct.CmpFOp,
+            [a, b],
+            TileType(i1),
+            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate(predicate)),
+            comparison_ordering=ComparisonOrderingAttr(ComparisonOrdering.ORDERED),
+        )
+
+    def body(value: Any, best: Any, index: Any, best_index: Any) -> Sequence[Any]:
+        larger, equal = compare("greater_than", value, best), compare("equal", value, best)
+        lower = kernel.add(
+            ct.CmpIOp,
+            [index, best_index],
+            TileType(i1),
+            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            signedness=SIGNED,
+        )
+        tie = kernel.add(ct.AndIOp, [equal, lower], TileType(i1))
+        takes = kernel.add(ct.OrIOp, [larger, tie], TileType(i1))
+        kept = kernel.add(ct.SelectOp, [takes, value, best], value.type)
+        return [kept, kernel.add(ct.SelectOp, [takes, index, best_index], index.type)]
+
+    return body

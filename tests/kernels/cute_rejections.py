@@ -25,3 +25,8 @@ def check_accepted(text: str, operation: str) -> None:
     printed = print_stage(parse_text(text))
     assert operation in printed
     assert print_stage(parse_text(printed)) == printed
+
+
+def identity(case: tuple[str, ...]) -> str:
+    """The operation and what is said."""
+    return "-".join((case[0].partition(".")[2], *case[4:]))

@@ -6,9 +6,16 @@ has done under the lock before reaches its next iteration through the lock alone
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.lock_kernels import LOOP
+from tests.kernels.stage_comparison import passes
+from tileiras.driver import compile_module
+from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
 
 GROUPS, ROWS, COLUMNS, WIDTH = 2, 5, 1600, 128
 TENSOR = f"tensor_view<ROWSx{COLUMNS}xf32, strides=[{COLUMNS},1]>"
@@ -101,3 +108,21 @@ class LockedLoopCase:
         np.testing.assert_array_equal(self.sums, sums)
         np.testing.assert_array_equal(self.y, y)
         assert not self.locks.any()
+
+
+@cache
+def behind(text: str, name: str, left_out: tuple[str, ...] = ()) -> ModuleOp:
+    """A kernel for sm_90 when a pass has run; passes that are left out do not run before it."""
+    module = parse_text(text, "kernel.mlir")
+    for done, _ in passes(module, (), "sm_90", left_out=left_out):
+        if done == name:
+            module.verify()
+            return module
+    raise AssertionError(f"{name} does not run")
+
+
+@cache
+def ptx_of(text: str) -> str:
+    """Its PTX."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    return compile_module(text.encode(), options).output.decode()

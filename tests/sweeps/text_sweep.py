@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.fuzzing.mutations import damaged  # noqa: E402
+from tests.kernels.damaged_text import damaged  # noqa: E402
 from tileiras.dialects.assembly.wrapping import WIDTH  # noqa: E402
 from tileiras.driver import compile_module  # noqa: E402
 from tileiras.errors import BytecodeError, InternalError, TileirasError  # noqa: E402

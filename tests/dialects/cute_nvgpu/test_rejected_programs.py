@@ -37,7 +37,7 @@ from tests.kernels.cute_nvgpu_operations import (
 )
 from tests.kernels.cute_operations import INT, WARP
 from tests.kernels.cute_operations import MMA as WARP_MMA
-from tests.kernels.cute_rejections import check_accepted, check_rejected
+from tests.kernels.cute_rejections import check_accepted, check_rejected, identity
 from tileiras.dialects.cute_nvgpu.dialect import OPERATIONS
 from tileiras.errors import BytecodeError
 from tileiras.ir_text import parse_text
@@ -360,11 +360,6 @@ TYPES: tuple[tuple[str, str], ...] = (
     ("f16, (64,?), 128", "expected 'element, (box), bytes'"),
 )
 """Parameters of `!cute_nvgpu.tma_atom`, and what is wrong with them."""
-
-
-def identity(case: tuple[str, ...]) -> str:
-    """The operation and what is said."""
-    return "-".join((case[0].partition(".")[2], *case[4:]))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=identity)

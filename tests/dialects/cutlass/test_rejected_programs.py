@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.cute_operations import INT, A, row
-from tests.kernels.cute_rejections import check_accepted, check_rejected
+from tests.kernels.cute_rejections import check_accepted, check_rejected, identity
 from tests.kernels.cutlass_operations import (
     ANSWERS,
     CONSUMER,
@@ -195,11 +195,6 @@ def program(name: str, operands: str, result: str, statics: str) -> str:
     lines.append(f"%r = {call}" if result else call)
     head = f"cute.func @k({', '.join(arguments)}) threads 256 {{"
     return "\n".join([head, *lines, "cute.return\n}"])
-
-
-def identity(case: tuple[str, ...]) -> str:
-    """The operation and what is said."""
-    return "-".join((case[0].partition(".")[2], *case[4:]))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=identity)

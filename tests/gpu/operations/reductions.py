@@ -12,14 +12,9 @@ from xdsl.dialects.builtin import i1 as builtin_i1
 from xdsl.dialects.builtin import i32 as builtin_i32
 from xdsl.ir import Attribute
 
+from tests.kernels.combining import argmax
 from tests.kernels.kernel_builder import NO_OVERFLOW, SIGNED, UNIT, UNSIGNED, Kernel, rounding
 from tileiras.dialects import cuda_tile as ct
-from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonOrdering,
-    ComparisonOrderingAttr,
-    ComparisonPredicate,
-    ComparisonPredicateAttr,
-)
 from tileiras.dialects.cuda_tile.constants import FloatBitsAttr
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
 from tileiras.interpreter.formats import format_of, from_bits
@@ -63,35 +58,6 @@ def affine(kernel: Kernel) -> Body:
         scale = kernel.add(ct.MulIOp, [later_a, early_a], type_, overflow=NO_OVERFLOW)
         moved = kernel.add(ct.MulIOp, [later_a, early_b], type_, overflow=NO_OVERFLOW)
         return [scale, kernel.add(ct.AddIOp, [moved, later_b], type_, overflow=NO_OVERFLOW)]
-
-    return body
-
-
-def argmax(kernel: Kernel) -> Body:
-    """The larger value and its index; of equal ones the smaller index."""
-
-    def compare(predicate: str, a: Any, b: Any) -> Any:
-        return kernel.add(
-            ct.CmpFOp,
-            [a, b],
-            TileType(i1),
-            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate(predicate)),
-            comparison_ordering=ComparisonOrderingAttr(ComparisonOrdering.ORDERED),
-        )
-
-    def body(value: Any, best: Any, index: Any, best_index: Any) -> Sequence[Any]:
-        larger, equal = compare("greater_than", value, best), compare("equal", value, best)
-        lower = kernel.add(
-            ct.CmpIOp,
-            [index, best_index],
-            TileType(i1),
-            comparison_predicate=ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
-            signedness=SIGNED,
-        )
-        tie = kernel.add(ct.AndIOp, [equal, lower], TileType(i1))
-        takes = kernel.add(ct.OrIOp, [larger, tie], TileType(i1))
-        kept = kernel.add(ct.SelectOp, [takes, value, best], value.type)
-        return [kept, kernel.add(ct.SelectOp, [takes, index, best_index], index.type)]
 
     return body
 

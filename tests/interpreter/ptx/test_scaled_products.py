@@ -5,22 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
+from tests.kernels.scaled_products import ScaledGemm, gemm_arguments
+from tests.kernels.scaled_runs import MX4, MX4_16, MX8, MX8_E5M2, NV4, WHOLE, check, compiled
 from tileiras.codegen.atoms.mma import MMA_ATOMS
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.dialects.layout.scales import ScaleWords
-from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions
-
-MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
-MX8_E5M2 = ("f8E5M2", "f8E8M0FNU", 32)
-MX4 = ("f4E2M1FN", "f8E8M0FNU", 32)
-MX4_16 = ("f4E2M1FN", "f8E8M0FNU", 16)
-NV4 = ("f4E2M1FN", "f8E4M3FN", 16)
-WHOLE = (128, 256, 512)
-"""Sizes that tiles divide."""
 
 STAGED = (
     ScaledGemm(*MX8, (128, 128, 128), WHOLE),
@@ -43,31 +35,16 @@ COPIED = (
 """Small ones, and those with pairs of f4, or bytes, that do not lie along K."""
 
 
-def compiled(kernel: ScaledGemm, gpu: str = "sm_120", without: tuple[str, ...] = ()) -> str:
-    """PTX of a kernel."""
-    options = CompileOptions(opt_level=3, emit="ptx", gpu_name=gpu, disabled_features=without)
-    return compile_module(gemm(kernel).encode(), options).output.decode()
-
-
-def check(kernel: ScaledGemm, text: str) -> None:
-    """The kernel's C is that of float64, to f32's last bits."""
-    given, wanted = gemm_arguments(kernel)
-    run_ptx(text, given, kernel.grid)
-    scale = np.abs(wanted).max()
-    assert scale > 1
-    np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * scale)
-
-
 @pytest.mark.parametrize("kernel", STAGED, ids=str)
 def test_staged_operands_are_multiplied_with_their_scales(kernel: ScaledGemm) -> None:
-    text = compiled(kernel)
+    text = compiled(kernel, "sm_120")
     assert "cp.async.bulk.tensor" in text and "ldmatrix" in text and "block_scale" in text
     check(kernel, text)
 
 
 @pytest.mark.parametrize("kernel", COPIED, ids=str)
 def test_copied_operands_are_multiplied_with_their_scales(kernel: ScaledGemm) -> None:
-    text = compiled(kernel)
+    text = compiled(kernel, "sm_120")
     assert "cp.async.bulk.tensor" not in text and "block_scale" in text
     check(kernel, text)
 
@@ -84,7 +61,7 @@ def test_signs_of_scales_count_where_there_are_any(negative: int | None) -> None
 
     kernel = ScaledGemm(*NV4, (128, 128, 128), (128, 128, 256))
     given, wanted = gemm_arguments(kernel, change=change)
-    run_ptx(compiled(kernel), given, kernel.grid)
+    run_ptx(compiled(kernel, "sm_120"), given, kernel.grid)
     np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 
@@ -96,14 +73,14 @@ def test_sm_121_computes_the_same() -> None:
 
 @pytest.mark.parametrize("kernel", [COPIED[0], COPIED[2]], ids=str)
 def test_bf16_products_in_their_place_give_the_same(kernel: ScaledGemm) -> None:
-    text = compiled(kernel, without=("block-scaled-mma",))
+    text = compiled(kernel, "sm_120", without=("block-scaled-mma",))
     assert "block_scale" not in text
     check(kernel, text)
 
 
 def test_blocks_of_16_with_ue8m0_scales_are_multiplied_in_bf16() -> None:
     kernel = ScaledGemm(*MX4_16, (64, 64, 64), (64, 64, 128))
-    text = compiled(kernel)
+    text = compiled(kernel, "sm_120")
     assert "block_scale" not in text
     check(kernel, text)
 
@@ -111,7 +88,7 @@ def test_blocks_of_16_with_ue8m0_scales_are_multiplied_in_bf16() -> None:
 @pytest.mark.parametrize("kernel", [*STAGED, *COPIED], ids=str)
 def test_ptxas_takes_it_and_spills_nothing(kernel: ScaledGemm) -> None:
     options = CompileOptions(opt_level=3, gpu_name="sm_120")
-    result = ptx_to_cubin(compiled(kernel), get_target("sm_120"), options)
+    result = ptx_to_cubin(compiled(kernel, "sm_120"), get_target("sm_120"), options)
     assert result.cubin
     assert result.spills == 0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
+from tests.kernels.scaled_runs import MX4, MX4_16, MX8, MX8_E5M2, NV4, WHOLE, check, compiled
 from tileiras.codegen.lowering import tcgen05_scaled
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
@@ -20,13 +20,6 @@ from tileiras.pipeline import select_steps
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
-MX8 = ("f8E4M3FN", "f8E8M0FNU", 32)
-MX8_E5M2 = ("f8E5M2", "f8E8M0FNU", 32)
-MX4 = ("f4E2M1FN", "f8E8M0FNU", 32)
-MX4_16 = ("f4E2M1FN", "f8E8M0FNU", 16)
-NV4 = ("f4E2M1FN", "f8E4M3FN", 16)
-WHOLE = (128, 256, 512)
-"""Sizes that tiles divide."""
 RAGGED = (160, 200, 320)
 
 NATIVE = (
@@ -59,23 +52,6 @@ REFUSED = (
 """Products whose scales are multiplied into bf16 operands, and why."""
 
 
-def compiled(
-    kernel: ScaledGemm, gpu: str = "sm_100", level: int = 3, without: tuple[str, ...] = ()
-) -> str:
-    """PTX of a kernel."""
-    options = CompileOptions(opt_level=level, emit="ptx", gpu_name=gpu, disabled_features=without)
-    return compile_module(gemm(kernel).encode(), options).output.decode()
-
-
-def check(kernel: ScaledGemm, text: str) -> None:
-    """The kernel's C is that of float64, to f32's last bits."""
-    given, wanted = gemm_arguments(kernel)
-    run_ptx(text, given, kernel.grid)
-    scale = np.abs(wanted).max()
-    assert scale > 1
-    np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * scale)
-
-
 def told(source: str, gpu: str = "sm_100") -> list[tuple[RemarkKind, str]]:
     """What is said of products with scales."""
     options = CompileOptions(opt_level=3, gpu_name=gpu)
@@ -92,7 +68,7 @@ def told(source: str, gpu: str = "sm_100") -> list[tuple[RemarkKind, str]]:
 
 @pytest.mark.parametrize("kernel", NATIVE, ids=str)
 def test_scales_are_multiplied_by_tcgen05(kernel: ScaledGemm) -> None:
-    text = compiled(kernel)
+    text = compiled(kernel, "sm_100")
     kind = {MX8: "mxf8f6f4", MX8_E5M2: "mxf8f6f4", MX4: "mxf4", NV4: "mxf4nvf4"}[
         kernel.element, kernel.scale, kernel.block
     ]
@@ -111,7 +87,7 @@ def test_other_targets_with_tensor_memory_compute_the_same(kernel: ScaledGemm, g
 
 @pytest.mark.parametrize(("kernel", "reason"), REFUSED, ids=lambda value: str(value)[:40])
 def test_what_has_no_place_is_multiplied_in_bf16(kernel: ScaledGemm, reason: str) -> None:
-    text = compiled(kernel)
+    text = compiled(kernel, "sm_100")
     assert "block_scale" not in text
     check(kernel, text)
     ((kind, message),) = told(gemm(kernel))
@@ -153,20 +129,20 @@ def test_a_plan_without_room_leaves_bf16_products(kernel: ScaledGemm) -> None:
     "how", [{"level": 0}, {"without": ("tcgen05-block-scale",)}, {"without": ("tcgen05",)}]
 )
 def test_without_it_products_are_those_of_bf16(how: dict) -> None:
-    text = compiled(NATIVE[0], **how)
+    text = compiled(NATIVE[0], "sm_100", **how)
     assert "block_scale" not in text
     check(NATIVE[0], text)
 
 
 def test_words_of_scales_are_copied_asynchronously_where_they_are_aligned() -> None:
     words = "cp.async.ca.shared.global"
-    assert words in compiled(NATIVE[0])
+    assert words in compiled(NATIVE[0], "sm_100")
     # 10 scales a row; scales that lie along the rows.
-    assert words not in compiled(NATIVE[6]) and words not in compiled(NATIVE[5])
+    assert words not in compiled(NATIVE[6], "sm_100") and words not in compiled(NATIVE[5], "sm_100")
 
 
 def test_scales_that_the_async_proxy_may_not_see_are_found() -> None:
-    text = compiled(NATIVE[6])
+    text = compiled(NATIVE[6], "sm_100")
     assert "fence.proxy.async" in text
     cut = re.sub(r"fence\.proxy\.async\.shared::cta;", "", text)
     given, _ = gemm_arguments(NATIVE[6])
@@ -178,12 +154,12 @@ def test_signs_of_scales_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instructions take ue4m3 without a sign: the f4 in stages get it."""
     monkeypatch.setattr(tcgen05_scaled, "apply_signs", lambda *_: None)
     with pytest.raises(AssertionError):
-        check(NATIVE[11], compiled(NATIVE[11]))
+        check(NATIVE[11], compiled(NATIVE[11], "sm_100"))
 
 
 @pytest.mark.parametrize("kernel", NATIVE, ids=str)
 def test_ptxas_takes_it_and_spills_nothing(kernel: ScaledGemm) -> None:
     options = CompileOptions(opt_level=3, gpu_name="sm_100")
-    result = ptx_to_cubin(compiled(kernel), get_target("sm_100"), options)
+    result = ptx_to_cubin(compiled(kernel, "sm_100"), get_target("sm_100"), options)
     assert result.cubin
     assert result.spills == 0

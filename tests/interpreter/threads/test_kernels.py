@@ -231,55 +231,49 @@ def test_loops_end_or_are_given_up() -> None:
         run(module, np.zeros(1, np.int32), 10, loop_limit=8)
 
 
-def roles(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
-    """The last warp stores a number, which the first one reads when it is told so."""
-    barrier, thread = b.gep(shared, 512), b.thread_id()
-    first, both = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", thread, b.i32(0)), first, both)
-    b.at(first)
-    b.mbarrier_init(barrier, 32)
-    b.br(both)
-    b.at(both)
-    b.barrier()
-    producer, consumer = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("uge", thread, b.i32(32)), producer, consumer)
-    b.at(producer)
-    b.store(thread, place_of(b, shared, thread), 4)
-    b.mbarrier_arrive(barrier)
-    b.ret()
-    b.at(consumer)
-    b.mbarrier_wait(barrier, b.i32(0))
-    number = b.load(place_of(b, shared, b.add(thread, b.i32(32))), i32, 4)
-    b.store(number, place_of(b, args[0], thread), 4)
+def roles_that(wait: Callable[[ThreadBuilder, SSAValue], None]) -> Any:
+    """The last warp stores a number, which the first one reads behind its `wait`."""
+
+    def write(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
+        barrier, thread = b.gep(shared, 512), b.thread_id()
+        first, both = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("eq", thread, b.i32(0)), first, both)
+        b.at(first)
+        b.mbarrier_init(barrier, 32)
+        b.br(both)
+        b.at(both)
+        b.barrier()
+        producer, consumer = b.new_block(), b.new_block()
+        b.cond_br(b.icmp("uge", thread, b.i32(32)), producer, consumer)
+        b.at(producer)
+        b.store(thread, place_of(b, shared, thread), 4)
+        b.mbarrier_arrive(barrier)
+        b.ret()
+        b.at(consumer)
+        wait(b, barrier)
+        number = b.load(place_of(b, shared, b.add(thread, b.i32(32))), i32, 4)
+        b.store(number, place_of(b, args[0], thread), 4)
+
+    return write
+
+
+def ask_again(b: ThreadBuilder, barrier: SSAValue) -> None:
+    """Asks until the answer is yes."""
+    again, after = b.new_block(), b.new_block()
+    b.br(again)
+    b.at(again)
+    b.cond_br(b.mbarrier_try_wait(barrier, b.i32(0)), after, again)
+    b.at(after)
+
+
+roles = roles_that(lambda b, barrier: b.mbarrier_wait(barrier, b.i32(0)))
+asking_roles = roles_that(ask_again)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_roles_tell_each_other_by_mbarriers(seed: int) -> None:
     found = run(with_shared(roles), np.zeros(32, np.int32), seed=seed)
     assert found.tolist() == list(range(32, 64))
-
-
-def asking_roles(b: ThreadBuilder, args: Sequence[SSAValue], shared: SSAValue) -> None:
-    """As `roles`, but the first warp asks again and again."""
-    barrier, thread = b.gep(shared, 512), b.thread_id()
-    first, both = b.new_block(), b.new_block()
-    b.cond_br(b.icmp("eq", thread, b.i32(0)), first, both)
-    b.at(first)
-    b.mbarrier_init(barrier, 32)
-    b.br(both)
-    b.at(both)
-    b.barrier()
-    producer, again, consumer = b.new_block(), b.new_block(), b.new_block()
-    b.cond_br(b.icmp("uge", thread, b.i32(32)), producer, again)
-    b.at(producer)
-    b.store(thread, place_of(b, shared, thread), 4)
-    b.mbarrier_arrive(barrier)
-    b.ret()
-    b.at(again)
-    b.cond_br(b.mbarrier_try_wait(barrier, b.i32(0)), consumer, again)
-    b.at(consumer)
-    number = b.load(place_of(b, shared, b.add(thread, b.i32(32))), i32, 4)
-    b.store(number, place_of(b, args[0], thread), 4)
 
 
 @pytest.mark.parametrize("seed", range(4))

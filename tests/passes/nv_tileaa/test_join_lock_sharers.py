@@ -15,14 +15,13 @@ from tests.kernels.locked_loops import (
     WIDTH,
     LockedLoopCase,
     of_rows,
+    ptx_of,
 )
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 from tileiras.planning.lock_sharers import MOST_TILE_BLOCKS
 
 SIDE_BY_SIDE = MOST_TILE_BLOCKS * GROUPS
@@ -44,13 +43,6 @@ def joined(text: str) -> ModuleOp:
             module.verify()
             return module
     raise AssertionError("the pass does not run")
-
-
-@cache
-def ptx_of(text: str) -> str:
-    """Its PTX."""
-    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
-    return compile_module(text.encode(), options).output.decode()
 
 
 def kinds(module: ModuleOp) -> list[str]:

@@ -14,15 +14,14 @@ from tests.kernels.locked_loops import (
     LOCKED_LOOP,
     WIDTH,
     LockedLoopCase,
+    ptx_of,
 )
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MemTokenType
-from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 
 TEXTS = {"a row": LOCKED_LOOP, "one tile": ALWAYS_THE_FIRST_TILE}
 BOUNDS = [(0, 13), (3, 5), (2, 3), (4, 4), (5, 4), (1, 8), (0, 4)]
@@ -37,13 +36,6 @@ def unrolled(text: str) -> ModuleOp:
             module.verify()
             return module
     raise AssertionError("the pass does not run")
-
-
-@cache
-def ptx_of(text: str) -> str:
-    """Its PTX."""
-    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
-    return compile_module(text.encode(), options).output.decode()
 
 
 def loops(module: ModuleOp) -> list[aa.ForOp]:

@@ -134,6 +134,14 @@ def print_tables(outcomes: list[Outcome], console: Console) -> None:
     console.print(reasons)
 
 
+def files_of(directory: Path, part: str) -> list[Path]:
+    """The bytecode files whose names contain `part`; where there is none, stderr says so."""
+    paths = sorted(p for p in directory.rglob("*") if p.suffix in SUFFIXES and part in p.name)
+    if not paths:
+        print(f"no {', '.join(SUFFIXES)} files in {directory}", file=sys.stderr)
+    return paths
+
+
 def main() -> int:
     """Parses the arguments, sweeps, prints and writes the summary."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -145,13 +153,7 @@ def main() -> int:
     parser.add_argument("--filter", default="", help="only files whose name contains this")
     parser.add_argument("--summary", type=Path, default=Path("corpus-summary.json"))
     options = parser.parse_args()
-    paths = sorted(
-        path
-        for path in options.directory.rglob("*")
-        if path.suffix in SUFFIXES and options.filter in path.name
-    )
-    if not paths:
-        print(f"no {', '.join(SUFFIXES)} files in {options.directory}", file=sys.stderr)
+    if not (paths := files_of(options.directory, options.filter)):
         return 2
     arguments = [f"--gpu-name={options.gpu_name}", f"--emit={options.emit}"]
     outcomes = sweep(paths, arguments, options.timeout, options.jobs)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from corpus_sweep import SUFFIXES, compile_file, first_error, run_limited
+from corpus_sweep import compile_file, files_of, first_error, run_limited
 from rich.console import Console
 from rich.table import Table
 
@@ -185,13 +185,7 @@ def main() -> int:
     if not vendor or not Path(vendor).is_file():
         print("set VENDOR_TILEIRAS to NVIDIA's tileiras", file=sys.stderr)
         return 2
-    paths = sorted(
-        path
-        for path in options.directory.rglob("*")
-        if path.suffix in SUFFIXES and options.filter in path.name
-    )
-    if not paths:
-        print(f"no {', '.join(SUFFIXES)} files in {options.directory}", file=sys.stderr)
+    if not (paths := files_of(options.directory, options.filter)):
         return 2
     version = vendor_version(vendor)
     cache = read_cache(options.cache)

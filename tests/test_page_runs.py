@@ -19,6 +19,7 @@ PAGES = {
     "faq": AXPY,
     "explain": ["examples/matmul.mlir"],
     "abi": ["examples/vector_add.mlir"],
+    "remarks": ["examples"],
     "walk-cmake": [
         "integrations/cmake_program/CMakeLists.txt",
         "integrations/c/main.c",

@@ -169,6 +169,25 @@ def test_every_file_of_planning_has_its_question() -> None:
     assert [name for name in names if not re.search(rf"[`/]{re.escape(name)}`", page)] == []
 
 
+FILES_OF = {
+    "analysis": "analysis",
+    "bytecode": "bytecode",
+    "cute": "dialects/cute/algebra",
+    "ptx-machine": "interpreter/ptx",
+}
+"""A page that says what is in which file -> the folder in tileiras that it is about."""
+
+
+@pytest.mark.parametrize("page", FILES_OF)
+def test_pages_name_every_file_of_their_folder(page: str) -> None:
+    """By its name, with or without `.py`."""
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    names = [path.stem for path in sorted((ROOT / "tileiras" / FILES_OF[page]).glob("*.py"))]
+    assert len(names) > 10
+    named = set(re.findall(r"[`/](\w+)(?:\.py)?`", text))
+    assert [name for name in names if name not in named and name != "__init__"] == []
+
+
 def test_every_part_of_the_package_stands_in_a_layer() -> None:
     """The table of docs/architecture.md names modules and packages of the top level."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Prose of the documentation: which lines are too long, and paragraphs wrapped to the limit."""
+"""Prose of the documentation: lines that are too long, lists that are misread, and wrapping."""
 
 from __future__ import annotations
 
@@ -47,6 +47,30 @@ def long_lines(text: str) -> list[str]:
         for kind, line in _kinds(text)
         if kind in {"prose", "item"} and len(line) > LIMIT and " " in line.strip()
     ]
+
+
+def misread_lists(text: str) -> list[str]:
+    """Lines that the site's Markdown takes for something else than GitHub's does.
+
+    Items of a list in a list, and paragraphs and listings of an item, are indented by four spaces;
+    a list begins behind an empty line.
+    """
+    found: list[str] = []
+    fence = in_list = False
+    before = ""
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        item = ITEM.fullmatch(line) is not None
+        if line.lstrip().startswith("```"):
+            fence = not fence
+        if not fence and line.strip():
+            begins = item and not in_list and indent == 0 and before.strip()
+            nested = in_list and indent % 4 and (item or not before)
+            if begins or nested:
+                found.append(line)
+            in_list = item or (in_list and indent > 0)
+        before = line
+    return found
 
 
 def _words(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prose import LIMIT, long_lines, wrapped
+from tests.prose import LIMIT, long_lines, misread_lists, wrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -21,6 +21,29 @@ WORDS = "word " * 30
 def test_prose_is_at_most_100_columns(page: Path) -> None:
     """A page that fails is wrapped by `tests.prose.wrapped`, or its generator does it."""
     assert long_lines(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lists_are_read_alike_everywhere(page: Path) -> None:
+    """On the site and on GitHub."""
+    assert misread_lists(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("text\n\n- a\n- b\n  more of b\n    - c\n      more of c\n\ntext", []),
+        ("1. a\n\n    ```\n  code\n    ```\n2. b", []),
+        ("text:\n- a", ["- a"]),
+        ("- a\n  - b", ["  - b"]),
+        ("1. a\n\n   more of a", ["   more of a"]),
+        ("- a\n\n      listing", ["      listing"]),
+        ("text\n\n    - a listing\n      of a list", []),
+    ],
+)
+def test_misread_lists_are_found(text: str, wrong: list[str]) -> None:
+    """Not those that both read in one way."""
+    assert misread_lists(text) == wrong
 
 
 @pytest.mark.parametrize(

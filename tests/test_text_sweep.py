@@ -74,12 +74,27 @@ GENERIC = (
 )
 def test_what_is_wrong_with_a_text_is_found(text: str, kinds: list[str]) -> None:
     """Each kind."""
-    assert [found.partition(":")[0] for found in complaints(text, b"", "sm_90", False)] == kinds
+    assert [found.partition(":")[0] for found in complaints(text)] == kinds
 
 
-def test_other_code_is_found() -> None:
-    """The text of a stage is the kernel, not one like it."""
-    assert list(complaints(KERNEL, b"", "sm_90", True)) == ["compiled: other PTX"]
+ASSERTION = """\
+cuda_tile.module @m {
+  entry @k(%x: tile<i1>) {
+    assert %x, "no" : tile<i1>
+    return
+  }
+}
+"""
+
+
+def test_other_code_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a stage is the kernel, not one like it; messages may have other places."""
+    path = tmp_path / "k.mlir"
+    path.write_text(ASSERTION)
+    assert check_kernel(path, "sm_90", 0, Counter()) == []
+    monkeypatch.setattr("sweeps.text_sweep.makes", lambda *_: False)
+    assert all(what.endswith("other PTX") for what in check_kernel(path, "sm_90", 0, Counter()))
+    assert len(check_kernel(path, "sm_90", 0, Counter())) > 2
 
 
 def test_other_exceptions_than_the_users_mistakes_are_found(

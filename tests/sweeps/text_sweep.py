@@ -61,10 +61,12 @@ def texts(path: Path, target: str) -> dict[str, str]:
     return found
 
 
-def dumps(path: Path, target: str) -> tuple[dict[str, str], bytes]:
+def dumps(path: Path, target: str, locations: str = "") -> tuple[dict[str, str], bytes]:
     """Dump -> its text, each text once, and the PTX; nothing where the kernel is refused."""
     with TemporaryDirectory() as folder:
-        options = CompileOptions(gpu_name=target, emit="ptx", dump_dir=folder)
+        options = CompileOptions(
+            gpu_name=target, emit="ptx", dump_dir=folder, print_locations=locations
+        )
         try:
             ptx = compile_module(path.read_bytes(), options).output
         except TileirasError:
@@ -73,8 +75,14 @@ def dumps(path: Path, target: str) -> tuple[dict[str, str], bytes]:
     return {name: text for text, name in {text: n for n, text in found.items()}.items()}, ptx
 
 
-def complaints(text: str, ptx: bytes, target: str, compiled: bool) -> Iterator[str]:
-    """What is wrong with the text of a dump; `compiled`: it is compiled further, too."""
+def makes(text: str, ptx: bytes, target: str) -> bool:
+    """Whether a text compiles to this PTX."""
+    options = CompileOptions(gpu_name=target, emit="ptx")
+    return compile_module(text.encode(), options).output == ptx
+
+
+def complaints(text: str) -> Iterator[str]:
+    """What is wrong with the text of a dump."""
     try:
         module = parse_text(text, "dump.mlir")
     except BytecodeError as error:
@@ -86,10 +94,6 @@ def complaints(text: str, ptx: bytes, target: str, compiled: bool) -> Iterator[s
         yield from (f"generic: {line}" for line in text.split("\n") if GENERIC.search(line))
     if print_stage(module).strip() != text.strip():
         yield "printed: the text changes when it is read and printed"
-    if compiled:
-        made = compile_module(text.encode(), CompileOptions(gpu_name=target, emit="ptx")).output
-        if made != ptx:
-            yield "compiled: other PTX"
 
 
 def damage(text: str, target: str, rng: random.Random) -> str:
@@ -117,13 +121,18 @@ def check_kernel(path: Path, target: str, damages: int, table: Counter[str]) -> 
     wrong: list[str] = []
     table["kernels"] += bool(found)
     for name, text in found.items():
-        is_last = name in last.values()
         table["texts"] += 1
         table["lines"] += text.count("\n")
-        wrong += [f"{name}: {what}" for what in complaints(text, ptx, target, is_last)]
-        for _ in range(damages if is_last else 0):
+        wrong += [f"{name}: {what}" for what in complaints(text)]
+    for name in last.values():
+        # Assertions have places in their messages: those of the text, if it does not say others.
+        if not makes(found[name], ptx, target):
+            located = dumps(path, target, "loc")[0]
+            if name not in located or not makes(located[name], ptx, target):
+                wrong.append(f"{name}: compiled: other PTX")
+        for _ in range(damages):
             table["damaged"] += 1
-            what = damage(text, target, rng)
+            what = damage(found[name], target, rng)
             wrong += [f"{name}: {what}"] if what else []
     return wrong
 

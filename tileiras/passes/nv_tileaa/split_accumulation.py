@@ -34,7 +34,8 @@ class SplitAccumulationPass(IrPass):
     Tensor cores keep few bits of a sum of f8 products, so that parts of it start from zero and are
     added by the threads. As one operation the product has to end where it is issued. As two the
     schedule may put the vector work of the next iteration between them. A sum that is scaled before
-    takes one operation for both, which rounds once.
+    takes one operation for both, which rounds once. Whether the product then overlaps is seen from
+    the schedule of the loop, which is written down.
 
     Before   for { %s = dot %q, %k, 0;  %p = exp %s;  %x = mulf %o, %f;  %o2 = dot %p, %v, %x }
     After    for { %s = dot %q, %k, 0;  %p = exp %s;  %d = dot %p, %v, 0;  %o2 = fma %o, %f, %d }
@@ -69,8 +70,9 @@ def _may_be_split(op: Operation) -> bool:
 
 
 def _split(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
-    """A copy in which products are split; None if there are none, or it does not pay."""
+    """A copy in which products are split, with schedules; None if it does not pay."""
     from tileiras.planning.schedule.overlap import overlap_products
+    from tileiras.planning.schedule.written import write_overlaps
     from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
     plan = strategy_of(func, target)
@@ -87,8 +89,7 @@ def _split(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     after = would_specialise(copy, target)
     if after is None or after.shape.ctas < plan.shape.ctas:
         return None
-    overlaps = any(schedule for _, schedule in overlap_products(copy, after, target))
-    return copy if overlaps else None
+    return copy if write_overlaps(overlap_products(copy, after, target), after.shape.ctas) else None
 
 
 def _has_one_part(planned: PlannedDot, plan: RolePlan) -> bool:

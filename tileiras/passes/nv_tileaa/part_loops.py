@@ -31,26 +31,30 @@ class Limits:
     part: int
 
 
-def split_block(block: Block, limits: Limits) -> None:
+def split_block(block: Block, limits: Limits) -> bool:
     """Splits stores, which may take reductions along other dims with them, then reductions, twice:
-    a store may have waited for a reduction."""
+    a store may have waited for a reduction. Returns whether there was anything to split.
+    """
+    has_split = False
     for _ in range(2):
         for op in list(block.ops):
             if isinstance(op, aa.TiledStoreOp | aa.StoreOp):
-                _split_sink(op, op.value, limits)
+                has_split |= _split_sink(op, op.value, limits)
         for op in list(block.ops):
             if isinstance(op, aa.ReduceOp):
-                _split_sink(op, op.arguments[0], limits)
+                has_split |= _split_sink(op, op.arguments[0], limits)
+    return has_split
 
 
-def _split_sink(sink: Sink, value: SSAValue, limits: Limits) -> None:
+def _split_sink(sink: Sink, value: SSAValue, limits: Limits) -> bool:
     """Makes a loop of a store or reduction whose tiles are too large, if it can be one."""
     cut = _plan(sink, value, limits)
     if cut is None or not _is_legal(sink, cut):
-        return
+        return False
     body = _build_loop(sink, cut)
     _erase_dead(cut, sink)
     split_block(body, limits)
+    return True
 
 
 def _plan(sink: Sink, value: SSAValue, limits: Limits) -> Cut | None:

@@ -1,9 +1,9 @@
 """Puts operations in the place of others: into the block, uses handed over, the old one erased.
 
-    erase(op)                 nobody uses it
-    replace(op, values)       its results are these values from now on
-    replace_by(op, made)      its results are those of an operation that is put where it stood
-    put_in_place(changed, func)    the same of a kernel, which has no results and is left as it was
+erase(op)                 nobody uses it
+replace(op, values)       its results are these values from now on
+replace_by(op, made)      its results are those of an operation that is put where it stood
+put_in_place(changed, func)    the same of a kernel, which has no results and is left as it was
 """
 
 from __future__ import annotations

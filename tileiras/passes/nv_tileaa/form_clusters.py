@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
@@ -149,8 +149,7 @@ def _statically_scheduled(
     without need, and those with an operand that threads transpose are 1 to 9 % slower (measured).
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.operands.tma_stores import tma_stores
-    from tileiras.planning.warp_roles.store_warp import with_store_warp
+    from tileiras.planning.stores import plan_with_stores
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -162,11 +161,10 @@ def _statically_scheduled(
     if looped is None:
         return None
     clustered = _clustered(looped, would_specialise(looped, target), target)
-    plan = strategy_of(clustered, target) if clustered is not None else None
-    if clustered is None or plan is None:
+    if clustered is None:
         return None
-    plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
-    return clustered if with_store_warp(clustered, plan, target).has_store_warp else None
+    plan = plan_with_stores(clustered, target, options)
+    return clustered if plan is not None and plan.has_store_warp else None
 
 
 def is_large_and_plain(plan: RolePlan) -> bool:

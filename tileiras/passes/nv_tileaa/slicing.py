@@ -77,7 +77,10 @@ def _forget_strategy(func: aa.FuncOp) -> None:
 def _split_tensors(func: aa.FuncOp) -> bool:
     """Computes what is too large and no product in parts; whether there was any."""
     limits = Limits(MAX_WORDS, PART_WORDS)
-    return any([split_block(region.block, limits) for region in _regions(func)])
+    has_split = False
+    for region in _regions(func):
+        has_split |= split_block(region.block, limits)
+    return has_split
 
 
 def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:

@@ -55,7 +55,7 @@ def with_strategy(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, bool]:
 
 
 def _with_steps(copy: aa.FuncOp, products: list[str], target: GpuTarget) -> Sliced:
-    """A copy, in which products are cut, with its strategy, steps of K being cut where they must."""
+    """A copy in which products are cut, with its strategy; steps of K are cut where they must."""
     would_specialise(copy, target)
     func, steps = split_steps(copy, target)
     return Sliced(func, products, steps)

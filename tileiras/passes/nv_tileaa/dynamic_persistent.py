@@ -17,6 +17,7 @@ from tileiras.options import (
     PREFER_TMA,
     CompileOptions,
 )
+from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class DynamicPersistentPass(IrPass):
                 continue
             changed = _taking_over(func, target, ctx.options)
             if changed is not None:
-                op.body.block.insert_op_before(changed, func)
-                func.detach()
+                put_in_place(changed, func)
                 ctx.remarks.add(_remark(changed))
 
 

@@ -18,6 +18,7 @@ from tileiras.passes.nv_tileaa.legalize_scaled_dot import (
 )
 from tileiras.passes.nv_tileaa.pack_operands import unpacked_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.mma.tcgen05_scaled import scaled_kind
 from tileiras.planning.strategy import refusals_of, without_strategy, would_specialise
@@ -64,8 +65,7 @@ class ExpandScaledDotPass(IrPass):
                 _expand(dot)
             if ctx.options.opt_level > 0:
                 would_specialise(expanded, target)
-            op.body.block.insert_op_before(expanded, func)
-            func.detach()
+            put_in_place(expanded, func)
 
 
 def _scaled_products(func: aa.FuncOp) -> list[aa.DotScaledOp]:

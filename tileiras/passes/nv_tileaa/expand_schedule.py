@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import LoopScheduleAttr, erase_schedule, loop_schedule
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import put_in_place
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,7 @@ def _expand_if_it_pays(
             ctx.remarks.add(no_overlap(name, func, f"{ctas} of {wanted} CTAs would share an SM"))
             _erase_schedules(func)
             return
-        block = func.parent_block()
-        if block is not None:
-            block.insert_op_before(expanded, func)
-            func.detach()
+        put_in_place(expanded, func)
     else:
         _erase_schedules(func)
     ctx.remarks.add(overlap(name, expanded, schedules))

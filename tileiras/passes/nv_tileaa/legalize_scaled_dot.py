@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.pack_operands import erase_unused, packed_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.mma.block_scaled import find_scaled_atom
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -137,8 +138,7 @@ def replace_product(builder: ScalarBuilder, dot: aa.DotScaledOp, result: SSAValu
     builder.put_before(dot)
     dot.result.replace_all_uses_with(result)
     operands = [dot.lhs, dot.rhs]
-    dot.detach()
-    dot.erase()
+    erase_op(dot)
     for operand in operands:
         erase_unused(operand)
 

@@ -17,6 +17,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.types import MemTokenType, element_of, shape_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.tiling.combining import can_combine
 from tileiras.planning.tiling.slicing import Cut, divides
 
@@ -286,16 +287,14 @@ def _outside(token: SSAValue, cut: Cut) -> list[SSAValue]:
 
 def _erase_dead(cut: Cut, sink: Sink) -> None:
     """Erases the sink and what it alone used; the token of a load becomes the one it waited for."""
-    sink.detach()
-    sink.erase()
+    erase_op(sink)
     for op in reversed(list(cut.ops)):
         data = [r for r in op.results if not isinstance(r.type, MemTokenType)]
         if any(True for result in data for _ in result.uses):
             continue
         if isinstance(op, aa.LoadOp | aa.TiledLoadOp) and any(True for _ in op.result_token.uses):
             op.result_token.replace_all_uses_with(_earlier_token(op))
-        op.detach()
-        op.erase()
+        erase_op(op)
 
 
 def _earlier_token(op: aa.LoadOp | aa.TiledLoadOp) -> SSAValue:

@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op, put_in_place
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -55,8 +56,7 @@ class SplitAccumulationPass(IrPass):
                 continue
             split = _split(func, target)
             if split is not None:
-                op.body.block.insert_op_before(split, func)
-                func.detach()
+                put_in_place(split, func)
 
 
 def _may_be_split(op: Operation) -> bool:
@@ -124,8 +124,7 @@ def _take_apart(dot: Operation) -> None:
     dot.result.replace_uses_with_if(added.results[0], lambda use: use.operation is not added)
     block.insert_op_after(added, dot)
     if op_class is aa.FmaOp and isinstance(scaled, aa.MulFOp):
-        scaled.detach()
-        scaled.erase()
+        erase_op(scaled)
 
 
 def _is_plain(op: aa.MulFOp) -> bool:

@@ -28,6 +28,7 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.passes.rewriting import erase_op
 
 
 @dataclass(frozen=True)
@@ -162,8 +163,7 @@ def _fuse(pair: _Pair) -> None:
         if isinstance(op, pl.SelectTileOp) and any(result.uses for result in op.results):
             continue
         if isinstance(op, pl.SelectTileOp | wg.WgmmaDotOp):
-            op.detach()
-            op.erase()
+            erase_op(op)
 
 
 def _move_sums_of_the_other(loop: aa.ForOp) -> None:
@@ -233,8 +233,7 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
         outer.insert_op_after(op, last)
         last = op
     for op in reversed(moved):
-        op.detach()
-        op.erase()
+        erase_op(op)
 
 
 def _ending(loop: aa.ForOp) -> Sequence[Operation]:

@@ -97,7 +97,7 @@ def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     if done:
         _forget_strategy(func)
     for text in done:
-        ctx.remarks.add(_remark(func, text))
+        ctx.remarks.add(tiling_remark(func, text))
     return func
 
 
@@ -129,7 +129,7 @@ def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
         return func
     put_in_place(sliced.func, func)
     for text in sliced.products:
-        ctx.remarks.add(_remark(sliced.func, text))
+        ctx.remarks.add(tiling_remark(sliced.func, text))
     for text in sliced.steps:
         ctx.remarks.add(k_split_remark(sliced.func, text))
     return sliced.func
@@ -153,7 +153,7 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     return asked
 
 
-def _remark(func: aa.FuncOp, text: str) -> Remark:
+def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
     """What became of a product or loop."""
     return Remark(
         RemarkCategory.SCHEDULE,

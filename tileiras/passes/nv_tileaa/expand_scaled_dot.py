@@ -29,6 +29,9 @@ from tileiras.remarks import RemarkKind
 class ExpandScaledDotPass(IrPass):
     """Multiplies scales into bf16 operands where the kernel cannot be planned with tcgen05.
 
+    Whether there is room depends on how the kernel stores, which is decided here then
+    (`planning/stores.py`).
+
     Before   %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
     After    the same; where the plan of the kernel has no room for it in tensor memory:
              %a = unpack %bytes_a; .. %d = dot (bf16(a * sa)), (bf16(b * sb)), %c

@@ -81,7 +81,7 @@ def _expand_if_it_pays(
             return
         put_in_place(expanded, func)
     else:
-        _erase_schedules(func)
+        expand_schedules(func)  # nothing moves: the program is the same, and its plan stands
     ctx.remarks.add(overlap(name, expanded, schedules))
 
 

@@ -133,7 +133,6 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
 
 def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> None:
     """Prefetches the loads of loops, where that pays and fits."""
-    from tileiras.planning.resources.warps import plan_cta
     from tileiras.planning.schedule.costs import TileCosts
     from tileiras.planning.schedule.prefetch import plan_prefetch
     from tileiras.planning.schedule.written import free_stages, write_prefetch
@@ -142,7 +141,7 @@ def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget
     if plan is None:
         return
     if plan.loops:
-        costs = TileCosts(target.warp_size * plan_cta(func, target).num_warps, target)
+        costs = TileCosts(target.warp_size * plan.num_warps, target)
         for loop, schedule in plan.loops:
             write_prefetch(loop, schedule, plan.resident, costs)
         if plan.frees_stages:

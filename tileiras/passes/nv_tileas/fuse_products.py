@@ -28,7 +28,6 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.passes.rewriting import erase_op
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,8 @@ def _fuse(pair: _Pair) -> None:
         if isinstance(op, pl.SelectTileOp) and any(result.uses for result in op.results):
             continue
         if isinstance(op, pl.SelectTileOp | wg.WgmmaDotOp):
-            erase_op(op)
+            op.detach()
+            op.erase()
 
 
 def _move_sums_of_the_other(loop: aa.ForOp) -> None:
@@ -233,7 +233,8 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
         outer.insert_op_after(op, last)
         last = op
     for op in reversed(moved):
-        erase_op(op)
+        op.detach()
+        op.erase()
 
 
 def _ending(loop: aa.ForOp) -> Sequence[Operation]:

@@ -28,7 +28,6 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.rewriting import erase_op, replace_op
 
 Stages = Mapping[Operation, SSAValue | None]
 """The products to wait for, the last one of a stage with the pipeline that the stage goes back
@@ -83,8 +82,11 @@ def take_waits(body: Block) -> Stages:
         taken[product] = None
         if isinstance(release, pl.ConsumerReleaseOp):
             taken[product] = release.pipeline
-            erase_op(release)
-        replace_op(wait, [product.result])
+            release.detach()
+            release.erase()
+        wait.result.replace_all_uses_with(product.result)
+        wait.detach()
+        wait.erase()
     return taken
 
 

@@ -74,8 +74,8 @@ class PrefetchPlan:
     """The loops whose loads are prefetched, outer ones first, each with its schedule.
 
     `num_warps`: of the kernel. `resident`: circular buffers that loops share. `candidates`: how
-    many loads could be prefetched, if there were room and gain. `frees_stages`: what follows the last
-    loop finds room in the memory of its tiles.
+    many loads could be prefetched, if there were room and gain. `frees_stages`: what follows the
+    last loop finds room in the memory of its tiles.
     """
 
     num_warps: int

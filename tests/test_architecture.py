@@ -155,13 +155,27 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/coarsen_locks.py",
         "passes/nv_tileaa/dynamic_persistent.py",
         "passes/nv_tileaa/expand_scaled_dot.py",
+        "passes/nv_tileaa/expand_schedule.py",
         "passes/nv_tileaa/form_clusters.py",
-        "passes/nv_tileaa/generate_schedule.py",
         "passes/nv_tileaa/pair_ctas.py",
         "passes/nv_tileaa/split_accumulation.py",
         "passes/nv_tileaa/split_k.py",
         "passes/nv_tileaa/split_mn.py",
         "passes/nv_tileaa/tiles_per_cta.py",
+    ),
+    "plan_with_stores": (
+        "passes/nv_tileaa/choose_strategy.py",
+        "passes/nv_tileaa/dynamic_persistent.py",
+        "passes/nv_tileaa/form_clusters.py",
+        "passes/nv_tileaa/tiles_per_cta.py",
+        "planning/kernel.py",
+        "planning/stores.py",
+    ),
+    "with_store_warp": ("planning/stores.py", "planning/warp_roles/store_warp.py"),
+    "overlap_products": (
+        "passes/nv_tileaa/generate_schedule.py",
+        "passes/nv_tileaa/split_accumulation.py",
+        "planning/schedule/overlap.py",
     ),
     "plan_conversion": (
         "dialects/layout/conversion.py",
@@ -179,7 +193,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Who plans the warps of a kernel: one pass, and passes that try a change on a copy. Others read
-what stands on the kernel (decision 0030). Who decides how tiles go from threads to threads (0041).
+what stands on the kernel (decisions 0030, 0054). Who decides how tiles go from threads to threads (0041).
 """
 
 

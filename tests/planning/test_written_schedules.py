@@ -28,6 +28,7 @@ from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 from tileiras.pass_names import make_pass
 from tileiras.pipeline import select_steps
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 from tileiras.stages import print_stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +96,32 @@ def test_text_with_a_schedule_is_compiled_as_it_says(name: str) -> None:
     assert compile_module(written.encode(), options).output == directly
     serial = after(source, *before, SERIAL, gpu_name=gpu_name)
     assert compile_module(serial.encode(), options).output != directly
+
+
+@pytest.mark.parametrize(("ctas", "kind"), [(1, RemarkKind.PASSED), (2, RemarkKind.MISSED)])
+def test_a_schedule_pays_where_as_many_ctas_share_an_sm(ctas: int, kind: RemarkKind) -> None:
+    """The kernel with its strategy, or the one that it was; and a remark that says which."""
+    plain = after(ATTENTION, *BEFORE)
+    written = after(ATTENTION, *BEFORE, GENERATE)
+    asked = re.sub(r"(registers = \d+,\s+ctas =) 1>", rf"\1 {ctas}>", written)
+    remarks = RemarkCollector(RemarkFilter({kind: "all"}))
+    options = CompileOptions(gpu_name="sm_90", emit="nv_tileaa")
+    found = compile_module(asked.encode(), options, pass_names=(EXPAND,), remarks=remarks)
+    [said] = [r.message for r in remarks.remarks if r.name == "Overlap"]
+    assert "strategy = #nv_tileas.strategy<chosen = wgmma>" in found.output.decode()
+    if kind is RemarkKind.MISSED:
+        assert said.endswith("in their own iteration: 1 of 2 CTAs would share an SM")
+        assert found.output.decode() == plain
+    else:
+        assert re.search(r"after theirs: \d+ of \d+ cycles, \d+ registers$", said)
+        assert found.output.decode().count("nv_tileaa.dot ") == 4
+
+
+def test_a_schedule_without_a_condition_is_acted_on() -> None:
+    written = after(ATTENTION, *BEFORE, GENERATE)
+    bare = re.sub(r",\s+ctas = 1>", ">", written)
+    found = after(bare.encode(), EXPAND)
+    assert "strategy" not in found and found.count("nv_tileaa.dot ") == 4
 
 
 def test_a_serial_kernel_computes_the_same() -> None:

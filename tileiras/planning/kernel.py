@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.options import CompileOptions
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.resources.warps import plan_cta
-
-if TYPE_CHECKING:
-    from tileiras.planning.model.kernel import RolePlan
 
 
 def has_products(func: aa.FuncOp) -> bool:
@@ -32,41 +25,9 @@ def plan_kernel(
     if num_warps:
         return plan_cta(func, target, num_warps)
     if options.opt_level > 0 and has_products(func):
-        from tileiras.planning.resources.stages import has_room
-        from tileiras.planning.strategy import strategy_of
+        from tileiras.planning.stores import plan_with_stores
 
-        roles = strategy_of(func, target)
-        plans = _with_and_without_stores(func, roles, target, options) if roles else ()
-        for plan in plans:
-            if has_room(func, plan, target):
-                return CtaPlan(plan.shape.consumer_warps, target, plan)
+        roles = plan_with_stores(func, target, options)
+        if roles is not None:
+            return CtaPlan(roles.shape.consumer_warps, target, roles)
     return plan_cta(func, target)
-
-
-def _with_and_without_stores(
-    func: aa.FuncOp, roles: RolePlan, target: GpuTarget, options: CompileOptions
-) -> Iterator[RolePlan]:
-    """The plan of a specialised kernel with the stores that TMA does, then without them."""
-    delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
-    plan = _with_stores(func, roles, target, options.switch(PREFER_TMA), delayed)
-    yield plan
-    if plan.stores:
-        yield replace(roles, are_stores_delayed=delayed)
-
-
-def _with_stores(
-    func: aa.FuncOp, roles: RolePlan, target: GpuTarget, prefer: bool | None, delayed: bool
-) -> RolePlan:
-    """The plan of a specialised kernel with the stores that TMA does."""
-    from tileiras.planning.operands.tma_stores import tma_stores
-
-    # What mma.sync leaves in registers is stored from there, unless TMA is asked for.
-    if not roles.is_asynchronous and prefer is not True:
-        return roles
-    stores = tma_stores(func, roles, target, prefer)
-    roles = replace(roles, stores=stores, are_stores_delayed=delayed)
-    if stores:
-        from tileiras.planning.warp_roles.store_warp import with_store_warp
-
-        roles = with_store_warp(func, roles, target)
-    return roles

@@ -10,8 +10,8 @@ strategy that stands is true.
     choose_strategy     the pass `choose-strategy`, of kernels on which none stands
     strategy_of         everybody else: reads
     would_specialise    a pass that wants to know what would become of a change: it changes a copy
-                        (`without_strategy`) and asks of that; the copy has the answer on it and may
-                        take the kernel's place
+                        (`without_strategy`) and asks of that; the copy has the answer on it and
+                        takes the kernel's place, or the change is not made
     drop_strategy       a pass that changes a kernel and does not ask: the next `choose-strategy`
                         will
 

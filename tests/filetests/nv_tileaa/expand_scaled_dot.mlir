@@ -13,6 +13,7 @@ builtin.module {
 }
 // -----
 // keeps_what_is_planned_with_tensor_memory
+// CHECK: store_warp = 0
 // CHECK-NOT: nv_tileaa.unpack
 // CHECK: nv_tileaa.dot_scaled
 // CHECK-SAME: {packed
@@ -42,6 +43,15 @@ builtin.module {
       nv_tileaa.continue %d : tensor<128x64xf32>
     }
     %k4 = nv_tileaa.tiled_store %sum, %cv[%x, %y] : tensor<128x64xf32>, !nv_tileaa.tiled_view<128x64 of !nv_tileaa.memref<128x64xf32, strides = [64, 1]>>
+    nv_tileaa.return
+  }
+}
+// -----
+// leaves_a_product_without_scales
+// CHECK: nv_tileaa.dot %a, %b, %c
+builtin.module {
+  nv_tileaa.func @plain(%a: tensor<16x32xbf16>, %b: tensor<32x8xbf16>, %c: tensor<16x8xf32>) {
+    %d = nv_tileaa.dot %a, %b, %c : tensor<16x32xbf16>, tensor<32x8xbf16> -> tensor<16x8xf32>
     nv_tileaa.return
   }
 }

@@ -171,6 +171,107 @@ builtin.module {
   }
 }
 // -----
+// puts_a_kernel_with_its_strategy_in_place_where_as_many_ctas_share_an_sm
+// CHECK: strategy = #nv_tileas.strategy<chosen = wgmma>
+// CHECK: nv_tileaa.if
+// CHECK: nv_tileaa.dot
+// CHECK: mma = #nv_tileas.wgmma<
+// CHECK: nv_tileaa.for
+// CHECK: content = 1
+// CHECK: else
+// CHECK-NOT: schedule
+!memref0 = !nv_tileaa.memref<?x64xf16, strides = [64, 1]>
+!view0 = !nv_tileaa.tiled_view<128x64 of !memref0, padding = zero>
+builtin.module {
+  nv_tileaa.func @attention(%a: !nv_tileaa.ptr<f16>, %n: i32) attributes {hints = {occupancy = 1 : i32},
+      strategy = #nv_tileas.strategy<chosen = wgmma>, plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2, ctas = 1,
+      producer_warps = 4, registers = 232, producer_registers = 40, consumer_registers = 232, smem_transpose = 0, scratch = 4096>,
+      pipelines = [#nv_tileas.pipeline_plan<bytes = 16384, least = 1, may_grow = 1>, #nv_tileas.pipeline_plan<bytes = 16384, least = 1,
+      may_grow = 1>]} {
+    %token = nv_tileaa.create_mem_token
+    %memref = nv_tileaa.make_memref %a sizes = [%n] {base_align = 16, shape_divisor = [1, 64], stride_divisor = [64, 1]}
+        : !nv_tileaa.ptr<f16> -> !memref0
+    %view = nv_tileaa.block_tile %memref : !view0
+    %c0 = nv_tileaa.constant 0 : i32
+    %c1 = nv_tileaa.constant 1 : i32
+    %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %sum0 = nv_tileaa.constant dense<0.000000e+00> : tensor<128x64xf32>
+    %q, %tq = nv_tileaa.tiled_load %view[%c0, %c0] token = %token : !view0 -> tensor<128x64xf16>
+    %o = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%sum = %sum0) -> (tensor<128x64xf32>) : i32
+        attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2, initiation_interval = 1920, serial = 2432, registers = 144,
+        ctas = 1>} {
+      %k, %tk = nv_tileaa.tiled_load %view[%i, %c0] token = %token {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, cycle = 0, unit = memory>} : !view0 -> tensor<128x64xf16>
+      %kt = nv_tileaa.permute %k [1, 0] : tensor<128x64xf16> -> tensor<64x128xf16>
+      %s = nv_tileaa.dot %q, %kt, %zero {mma = #nv_tileas.wgmma<lhs = registers, fragments = none, transposed = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 0, order = 1, cycle = 0, unit = tensor_core>} : tensor<128x64xf16>,
+          tensor<64x128xf16> -> tensor<128x128xf32>
+      %p = nv_tileaa.exp2 %s {flush_to_zero, schedule = #nv_tileaa.op_schedule<stage = 0, order = 4, cycle = 640, unit = mufu>}
+          : tensor<128x128xf32>
+      %w = nv_tileaa.fp_to_fp %p {schedule = #nv_tileaa.op_schedule<stage = 0, order = 5, cycle = 1664, unit = convert>}
+          : tensor<128x128xf32> to tensor<128x128xf16>
+      %v, %tv = nv_tileaa.tiled_load %view[%i, %c0] token = %token {pipeline = #nv_tileas.filled_by<pipeline = 1, content = 0, place = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 1, order = 2, cycle = 512, unit = memory>} : !view0 -> tensor<128x64xf16>
+      %d = nv_tileaa.dot %w, %v, %sum {mma = #nv_tileas.wgmma<lhs = registers, fragments = none, transposed = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 1, order = 3, cycle = 512, unit = tensor_core>} : tensor<128x128xf16>,
+          tensor<128x64xf16> -> tensor<128x64xf32>
+      nv_tileaa.continue %d : tensor<128x64xf32>
+    }
+    %r = nv_tileaa.fp_to_fp %o : tensor<128x64xf32> to tensor<128x64xf16>
+    %done = nv_tileaa.tiled_store %r, %view[%c0, %c0] token = %token : tensor<128x64xf16>, !view0
+    nv_tileaa.return
+  }
+}
+// -----
+// gives_up_a_schedule_where_fewer_ctas_would_share_an_sm
+// CHECK: strategy = #nv_tileas.strategy<chosen = wgmma>
+// CHECK-NOT: nv_tileaa.if
+// CHECK: nv_tileaa.for
+// CHECK: mma = #nv_tileas.wgmma<
+// CHECK-NOT: schedule
+!memref0 = !nv_tileaa.memref<?x64xf16, strides = [64, 1]>
+!view0 = !nv_tileaa.tiled_view<128x64 of !memref0, padding = zero>
+builtin.module {
+  nv_tileaa.func @attention(%a: !nv_tileaa.ptr<f16>, %n: i32) attributes {hints = {occupancy = 1 : i32},
+      strategy = #nv_tileas.strategy<chosen = wgmma>, plan = #nv_tileas.kernel_plan<num_warps = 8, warpgroups = 2, ctas = 1,
+      producer_warps = 4, registers = 232, producer_registers = 40, consumer_registers = 232, smem_transpose = 0, scratch = 4096>,
+      pipelines = [#nv_tileas.pipeline_plan<bytes = 16384, least = 1, may_grow = 1>, #nv_tileas.pipeline_plan<bytes = 16384, least = 1,
+      may_grow = 1>]} {
+    %token = nv_tileaa.create_mem_token
+    %memref = nv_tileaa.make_memref %a sizes = [%n] {base_align = 16, shape_divisor = [1, 64], stride_divisor = [64, 1]}
+        : !nv_tileaa.ptr<f16> -> !memref0
+    %view = nv_tileaa.block_tile %memref : !view0
+    %c0 = nv_tileaa.constant 0 : i32
+    %c1 = nv_tileaa.constant 1 : i32
+    %zero = nv_tileaa.constant dense<0.000000e+00> : tensor<128x128xf32>
+    %sum0 = nv_tileaa.constant dense<0.000000e+00> : tensor<128x64xf32>
+    %q, %tq = nv_tileaa.tiled_load %view[%c0, %c0] token = %token : !view0 -> tensor<128x64xf16>
+    %o = nv_tileaa.for %i = %c0 to %n step %c1 iter_args(%sum = %sum0) -> (tensor<128x64xf32>) : i32
+        attributes {loop_schedule = #nv_tileaa.loop_schedule<stages = 2, initiation_interval = 1920, serial = 2432, registers = 144,
+        ctas = 2>} {
+      %k, %tk = nv_tileaa.tiled_load %view[%i, %c0] token = %token {pipeline = #nv_tileas.filled_by<pipeline = 0, content = 0, place = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 0, order = 0, cycle = 0, unit = memory>} : !view0 -> tensor<128x64xf16>
+      %kt = nv_tileaa.permute %k [1, 0] : tensor<128x64xf16> -> tensor<64x128xf16>
+      %s = nv_tileaa.dot %q, %kt, %zero {mma = #nv_tileas.wgmma<lhs = registers, fragments = none, transposed = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 0, order = 1, cycle = 0, unit = tensor_core>} : tensor<128x64xf16>,
+          tensor<64x128xf16> -> tensor<128x128xf32>
+      %p = nv_tileaa.exp2 %s {flush_to_zero, schedule = #nv_tileaa.op_schedule<stage = 0, order = 4, cycle = 640, unit = mufu>}
+          : tensor<128x128xf32>
+      %w = nv_tileaa.fp_to_fp %p {schedule = #nv_tileaa.op_schedule<stage = 0, order = 5, cycle = 1664, unit = convert>}
+          : tensor<128x128xf32> to tensor<128x128xf16>
+      %v, %tv = nv_tileaa.tiled_load %view[%i, %c0] token = %token {pipeline = #nv_tileas.filled_by<pipeline = 1, content = 0, place = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 1, order = 2, cycle = 512, unit = memory>} : !view0 -> tensor<128x64xf16>
+      %d = nv_tileaa.dot %w, %v, %sum {mma = #nv_tileas.wgmma<lhs = registers, fragments = none, transposed = 0>,
+          schedule = #nv_tileaa.op_schedule<stage = 1, order = 3, cycle = 512, unit = tensor_core>} : tensor<128x128xf16>,
+          tensor<128x64xf16> -> tensor<128x64xf32>
+      nv_tileaa.continue %d : tensor<128x64xf32>
+    }
+    %r = nv_tileaa.fp_to_fp %o : tensor<128x64xf32> to tensor<128x64xf16>
+    %done = nv_tileaa.tiled_store %r, %view[%c0, %c0] token = %token : tensor<128x64xf16>, !view0
+    nv_tileaa.return
+  }
+}
+// -----
 // rejects_three_stages_in_registers
 // expected-error@+6 {{has 3 stages, expected at most 2}}
 builtin.module {

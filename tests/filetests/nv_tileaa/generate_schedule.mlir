@@ -2,7 +2,8 @@
 // puts_the_second_product_beside_the_powers_of_the_next_iteration
 // CHECK: nv_tileaa.for
 // CHECK-SAME: iter_args(
-// CHECK-NEXT: attributes {{.}}loop_schedule = #nv_tileaa.loop_schedule<stages = 2, initiation_interval = 1920, serial = 2432>
+// CHECK-NEXT: attributes {{.}}loop_schedule = #nv_tileaa.loop_schedule<stages = 2, initiation_interval = 1920, serial = 2432, registers = 144,
+// CHECK-NEXT: ctas = 1>
 // CHECK: nv_tileaa.tiled_load
 // CHECK: schedule = #nv_tileaa.op_schedule<stage = 0, order = 0,
 // CHECK: cycle = 0

@@ -1,10 +1,11 @@
 // RUN: ...,split-accumulation
 // adds_what_is_summed_apart_in_an_operation_of_its_own
 // CHECK: nv_tileaa.for
+// CHECK: loop_schedule = #nv_tileaa.loop_schedule<stages = 2,
 // CHECK: %[[ZERO:.*]] = nv_tileaa.constant dense<0.000000e+00> : tensor<128x64xf32>
 // CHECK-NEXT: %[[PART:.*]] = nv_tileaa.dot %{{.*}}, %{{.*}}, %[[ZERO]]
 // CHECK: %[[NEXT:.*]] = nv_tileaa.fma %{{.*}}, %{{.*}}, %[[PART]]
-// CHECK-NEXT: nv_tileaa.continue %{{.*}}, %{{.*}}, %[[NEXT]]
+// CHECK: nv_tileaa.continue %{{.*}}, %{{.*}}, %[[NEXT]]
 cuda_tile.module @m {
   entry @attention(%Q: tile<ptr<f8E4M3FN>>, %K: tile<ptr<f8E4M3FN>>, %V: tile<ptr<f8E4M3FN>>, %O: tile<ptr<f16>>,
                    %heads: tile<i32>, %shared: tile<i32>, %rows: tile<i32>, %length: tile<i32>,

@@ -65,7 +65,9 @@ class LoopScheduleAttr(NamedValues):
 
     Of a `for`. `serial`: cycles of an iteration whose operations run one after the other.
     `frees_stages`: what follows the loop finds room in the shared memory of its prefetched tiles.
-    `unrolled`: so many iterations wait for their loads together.
+    `unrolled`: so many iterations wait for their loads together. `registers`: of a thread, for the
+    tiles that are live at once. `ctas`: the schedule pays if so many CTAs share an SM when it has
+    been acted on.
     """
 
     name = "nv_tileaa.loop_schedule"
@@ -75,6 +77,8 @@ class LoopScheduleAttr(NamedValues):
         "serial",
         "frees_stages",
         "unrolled",
+        "registers",
+        "ctas",
     )
 
 

@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.effects import is_pure
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import replace_op
 
 LARGEST_RESIDENT_BYTES = 32 << 10
 """Policy: a loaded tile of more is loaded again: kept, it would take more than half of the
@@ -102,10 +103,7 @@ def _visit_block(block: Block, scope: _Scope, merges_loads: bool) -> list[tuple[
         if known is None:
             scope.known[key] = op
             continue
-        for old, new in zip(op.results, known.results):
-            old.replace_all_uses_with(new)
-        op.detach()
-        op.erase()
+        replace_op(op, known.results)
     return nested
 
 

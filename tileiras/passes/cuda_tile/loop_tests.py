@@ -29,6 +29,7 @@ from tileiras.dialects.cuda_tile.effects import is_pure
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.errors import InternalError
 from tileiras.passes.canonicalization.constants import integer_splat, splat_signed
+from tileiras.passes.rewriting import erase_op, replace_op_by
 
 _TURNED = {
     ComparisonPredicate.LESS_THAN: ComparisonPredicate.GREATER_THAN,
@@ -87,8 +88,7 @@ def ask_first(loop: ct.LoopOp) -> bool:
         bound = _steps(loop, bound, scale)
     least = number_before(loop, bound.type, first + 1)
     end = _before(loop, ct.MaxIOp, [least, bound], {"signedness": _SIGNED})
-    leaves.detach()
-    leaves.erase()
+    erase_op(leaves)
     _leave_from(loop, block.args[number], end, block.args)
     return True
 
@@ -117,8 +117,7 @@ def count_up(loop: ct.LoopOp) -> ct.LoopOp:
     if step is None or step < 1:
         return loop
     end = _steps(loop, loop.init_values[counter.index], step)
-    leaves.detach()
-    leaves.erase()
+    erase_op(leaves)
     number = _count_from_zero(loop, again)
     if number is None:
         loop, number = _with_count(loop, counter.type, again)
@@ -152,14 +151,7 @@ def _with_count(
         regions=[Region(block)],
         location=loop.location,
     )
-    around = loop.parent_block()
-    if around is None:
-        raise InternalError("a loop stands in no block")
-    around.insert_op_before(made, loop)
-    for before, after in zip(loop.results, made.results, strict=True):
-        before.replace_all_uses_with(after)
-    loop.detach()
-    loop.erase()
+    replace_op_by(loop, made)
     return made, number
 
 

@@ -21,6 +21,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.canonicalization.canonicalize import canonicalize
 from tileiras.passes.canonicalization.constants import integer_splat, splat_signed
 from tileiras.passes.canonicalization.control_flow import known_trip_count
+from tileiras.passes.rewriting import replace_op
 
 if TYPE_CHECKING:
     from xdsl.ir import Block
@@ -181,10 +182,7 @@ def _write_out(loop: ct.ForOp) -> None:
                 carried = [values.get(value, value) for value in op.operands]
             else:
                 around.insert_op_before(op.clone(values), loop)
-    for old, new in zip(loop.results, carried, strict=True):
-        old.replace_all_uses_with(new)
-    loop.detach()
-    loop.erase()
+    replace_op(loop, carried)
 
 
 def _advance_loads(block: Block) -> None:

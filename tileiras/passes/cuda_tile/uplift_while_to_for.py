@@ -27,6 +27,7 @@ from tileiras.passes.cuda_tile.loop_tests import (
     number_before,
     only_break,
 )
+from tileiras.passes.rewriting import erase_op
 
 _BREAKS_WHERE = {
     ComparisonPredicate.LESS_THAN: False,
@@ -179,8 +180,7 @@ def _rebuild(loop: ct.LoopOp, count: _Count) -> None:
     counter = old.args[count.number]
     others = [arg for arg in old.args if arg is not counter]
     wanted = list(count.last.operands)
-    count.leaves.detach()
-    count.leaves.erase()
+    erase_op(count.leaves)
     for op in loop.walk():
         if isinstance(op, ct.ContinueOp) and leaves_loop(op, loop):
             op.operands = [v for n, v in enumerate(op.operands) if n != count.number]
@@ -206,8 +206,7 @@ def _rebuild(loop: ct.LoopOp, count: _Count) -> None:
         if value is counter and result.first_use:
             finals[counter] = finals.get(counter) or _end(loop, count)
         result.replace_all_uses_with(finals.get(value, value))
-    loop.detach()
-    loop.erase()
+    erase_op(loop)
 
 
 def _end(loop: ct.LoopOp, count: _Count) -> SSAValue:

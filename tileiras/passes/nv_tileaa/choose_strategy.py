@@ -37,10 +37,13 @@ class ChooseStrategyPass(IrPass):
         """A strategy that stands is true: choosing again chooses the same."""
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp) and STRATEGY in func.attributes:
+                from tileiras.planning.stores import are_stores_decided, plan_with_stores
                 from tileiras.planning.strategy import choose_strategy
 
-                again = func.clone()
-                choose_strategy(again, ctx.require_target())
+                again, target = func.clone(), ctx.require_target()
+                choose_strategy(again, target)
+                if are_stores_decided(func):
+                    plan_with_stores(again, target, ctx.options)
                 if not func.is_structurally_equivalent(again):
                     raise BrokenPromise("has a strategy that is not true of it", func)
 

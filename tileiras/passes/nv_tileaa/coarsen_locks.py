@@ -32,6 +32,7 @@ from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.split_k import split_function
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -78,8 +79,7 @@ class CoarsenLocksPass(IrPass):
                 continue
             if _find_turn(func, target) is not None:
                 coarsened, size = _coarsened(func, target)
-                op.body.block.insert_op_before(coarsened, func)
-                func.detach()
+                put_in_place(coarsened, func)
                 ctx.remarks.add(_remark(coarsened, size))
                 # Pipelines get half of the shared memory now (`planning/resources`).
                 split_function(ctx, coarsened)

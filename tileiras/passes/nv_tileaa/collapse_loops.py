@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import replace_op
 from tileiras.planning.tiling.product_cut import is_pure
 
 _SIGNED = SignednessAttr(Signedness.SIGNED)
@@ -159,10 +160,7 @@ def _joined(outer: aa.ForOp, inner: aa.ForOp, parts: int) -> aa.ForOp:
     )
     before.block.add_op(loop)
     before.put_before(outer)
-    for old, new in zip(outer.results, loop.results, strict=True):
-        old.replace_all_uses_with(new)
-    outer.detach()
-    outer.erase()
+    replace_op(outer, loop.results)
     return loop
 
 

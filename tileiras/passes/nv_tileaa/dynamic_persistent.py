@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
@@ -17,6 +17,7 @@ from tileiras.options import (
     PREFER_TMA,
     CompileOptions,
 )
+from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ class DynamicPersistentPass(IrPass):
                 continue
             changed = _taking_over(func, target, ctx.options)
             if changed is not None:
-                op.body.block.insert_op_before(changed, func)
-                func.detach()
+                put_in_place(changed, func)
                 ctx.remarks.add(_remark(changed))
 
 
@@ -81,11 +81,10 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     """The kernel whose tile blocks take over others, None if it is to stay as it is."""
     from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler
-    from tileiras.planning.operands.tma_stores import tma_stores
     from tileiras.planning.resources.stages import keeps_two_stages
+    from tileiras.planning.stores import plan_with_stores
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
-    from tileiras.planning.warp_roles.store_warp import with_store_warp
 
     switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
     plan = strategy_of(func, target)
@@ -103,11 +102,10 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     plan = would_specialise(looped, target)
     if plan is None or not plan.is_in_tmem:
         return None
-    plan = replace(plan, stores=tma_stores(looped, plan, target, None))
-    plan = with_store_warp(looped, plan, target)
-    if not plan.has_store_warp or (is_chain and not keeps_two_stages(looped, plan, target)):
+    plan = plan_with_stores(looped, target, options)
+    if plan is None or not plan.has_store_warp:
         return None
-    return looped
+    return looped if not is_chain or keeps_two_stages(looped, plan, target) else None
 
 
 def _is_chain_that_fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:

@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.operands.tma import is_aligned
 from tileiras.planning.tiling.product_cut import is_pure, sources_of
 from tileiras.planning.tiling.slicing import Cut, cut_type, operand_dims
@@ -288,8 +289,7 @@ def build_epilogue_slices(found: EpilogueCut) -> None:
     for op in sorted(replaced, key=lambda op: order.get(op, -1), reverse=True):
         used = any(True for result in op.results for _ in result.uses)
         if not used:
-            op.detach()
-            op.erase()
+            erase_op(op)
 
 
 def _is_wide(access: aa.TiledLoadOp | aa.TiledStoreOp) -> bool:

@@ -18,6 +18,7 @@ from tileiras.passes.nv_tileaa.legalize_scaled_dot import (
 )
 from tileiras.passes.nv_tileaa.pack_operands import unpacked_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.mma.tcgen05_scaled import scaled_kind
 from tileiras.planning.strategy import refusals_of, without_strategy, would_specialise
@@ -27,6 +28,9 @@ from tileiras.remarks import RemarkKind
 @dataclass(frozen=True)
 class ExpandScaledDotPass(IrPass):
     """Multiplies scales into bf16 operands where the kernel cannot be planned with tcgen05.
+
+    Whether there is room depends on how the kernel stores, which is decided here then
+    (`planning/stores.py`).
 
     Before   %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
     After    the same; where the plan of the kernel has no room for it in tensor memory:
@@ -64,8 +68,7 @@ class ExpandScaledDotPass(IrPass):
                 _expand(dot)
             if ctx.options.opt_level > 0:
                 would_specialise(expanded, target)
-            op.body.block.insert_op_before(expanded, func)
-            func.detach()
+            put_in_place(expanded, func)
 
 
 def _scaled_products(func: aa.FuncOp) -> list[aa.DotScaledOp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
@@ -22,6 +22,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op, put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 from tileiras.planning.tiling.product_region import STORES
@@ -78,7 +79,7 @@ class FormClustersPass(IrPass):
                 else:
                     clustered = _statically_scheduled(func, target, ctx.options)
                 if clustered is not None:
-                    _put_in_place(clustered, func)
+                    put_in_place(clustered, func)
                     ctx.remarks.add(_remark(clustered))
         if target.has(Feature.TCGEN05):
             from tileiras.passes.nv_tileaa.pair_ctas import paired
@@ -86,17 +87,9 @@ class FormClustersPass(IrPass):
             for func in list(op.body.ops):
                 if isinstance(func, aa.FuncOp) and func.cluster_size > 1:
                     pair, remark = paired(func, target)
-                    _put_in_place(pair, func)
+                    put_in_place(pair, func)
                     if remark is not None:
                         ctx.remarks.add(remark)
-
-
-def _put_in_place(changed: aa.FuncOp, func: aa.FuncOp) -> None:
-    """Puts a changed kernel in the place of one of a module."""
-    block = func.parent_block()
-    if changed is not func and block is not None:
-        block.insert_op_before(changed, func)
-        func.detach()
 
 
 def _remark(func: aa.FuncOp) -> Remark:
@@ -149,8 +142,7 @@ def _statically_scheduled(
     without need, and those with an operand that threads transpose are 1 to 9 % slower (measured).
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.operands.tma_stores import tma_stores
-    from tileiras.planning.warp_roles.store_warp import with_store_warp
+    from tileiras.planning.stores import plan_with_stores
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -162,11 +154,10 @@ def _statically_scheduled(
     if looped is None:
         return None
     clustered = _clustered(looped, would_specialise(looped, target), target)
-    plan = strategy_of(clustered, target) if clustered is not None else None
-    if clustered is None or plan is None:
+    if clustered is None:
         return None
-    plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
-    return clustered if with_store_warp(clustered, plan, target).has_store_warp else None
+    plan = plan_with_stores(clustered, target, options)
+    return clustered if plan is not None and plan.has_store_warp else None
 
 
 def is_large_and_plain(plan: RolePlan) -> bool:
@@ -242,8 +233,7 @@ def _renumber(func: aa.FuncOp) -> None:
                     _renumber_loop(user, blocks.rank, blocks.exists)
                 else:
                     user.operands[use.index] = blocks.own
-            op.detach()
-            op.erase()
+            erase_op(op)
     for op in list(func.walk()):
         if isinstance(op, STORES):
             _guard(op, blocks.exists)

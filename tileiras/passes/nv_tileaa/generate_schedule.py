@@ -10,9 +10,10 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.schedule import erase_schedule, loop_schedule
+from tileiras.dialects.nv_tileaa.schedule import loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.explain_overlap import no_overlap
 from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
@@ -20,8 +21,6 @@ from tileiras.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.kernel import RolePlan
-    from tileiras.planning.schedule.overlap import Schedule
     from tileiras.planning.schedule.prefetch import PrefetchPlan
     from tileiras.planning.schedule.prefetch_distance import LoadSchedule
 
@@ -111,12 +110,12 @@ def _schedule_serially(func: aa.FuncOp, target: GpuTarget) -> None:
 
 
 def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> bool:
-    """Schedules loops of products, if the kernel can be specialised as well as before.
+    """Schedules loops of products; `tileas-expand-schedule` sees how many CTAs that leaves.
 
     Returns whether the kernel is one that will be specialised.
     """
     from tileiras.planning.schedule.overlap import overlap_products
-    from tileiras.planning.schedule.written import write_overlap
+    from tileiras.planning.schedule.written import write_overlaps
     from tileiras.planning.strategy import refusals_of, strategy_of
 
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
@@ -127,35 +126,13 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     if all(root_load(dot.lhs) is not None for dot in dots):
         return True
     loops = overlap_products(func, plan, target)
-    found = [(body, schedule) for body, schedule in loops if schedule is not None]
-    for body, schedule in found:
-        write_overlap(body, schedule)
-    if found and not _keeps_ctas(func, plan, target):
-        for body, _ in found:
-            erase_schedule(body.loop)
-        found = []
-    if loops:
-        _explain_products(remarks, func, [schedule for _, schedule in found])
+    if not write_overlaps(loops, plan.shape.ctas) and loops:
+        remarks.add(no_overlap(GenerateSchedulePass.name, func, "no schedule fits or pays"))
     return True
-
-
-def _keeps_ctas(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
-    """Whether as many CTAs share an SM when the schedule has been acted on; tried on a copy.
-
-    CTAs that share an SM overlap by themselves, and more than a rotated loop does.
-    """
-    from tileiras.passes.nv_tileaa.schedule.expand import expand_schedules
-    from tileiras.planning.strategy import without_strategy, would_specialise
-
-    trial = without_strategy(func)
-    expand_schedules(trial)
-    after = would_specialise(trial, target)
-    return after is not None and after.shape.ctas >= plan.shape.ctas
 
 
 def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget) -> None:
     """Prefetches the loads of loops, where that pays and fits."""
-    from tileiras.planning.resources.warps import plan_cta
     from tileiras.planning.schedule.costs import TileCosts
     from tileiras.planning.schedule.prefetch import plan_prefetch
     from tileiras.planning.schedule.written import free_stages, write_prefetch
@@ -164,34 +141,13 @@ def _schedule_loads(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTarget
     if plan is None:
         return
     if plan.loops:
-        costs = TileCosts(target.warp_size * plan_cta(func, target).num_warps, target)
+        costs = TileCosts(target.warp_size * plan.num_warps, target)
         for loop, schedule in plan.loops:
             write_prefetch(loop, schedule, plan.resident, costs)
         if plan.frees_stages:
             free_stages(plan.loops[-1][0])
     if plan.candidates:
         _explain_loads(remarks, func, plan)
-
-
-def _explain_products(remarks: RemarkCollector, func: aa.FuncOp, schedules: list[Schedule]) -> None:
-    """One remark for a kernel that has loops of products to schedule."""
-    if schedules:
-        late = [schedule for schedule in schedules if schedule.stages > 1]
-        early = [schedule for schedule in schedules if schedule.stages == 1]
-        kinds = (
-            ("products run beside the iteration after theirs", late),
-            ("products are issued early", early),
-        )
-        text = "; ".join(f"{said}: {_cycles(found)}" for said, found in kinds if found)
-    else:
-        text = "products are waited for in their own iteration: no schedule fits or pays"
-    _remark(remarks, func, "Overlap", text, ("Loops", len(schedules)))
-
-
-def _cycles(schedules: list[Schedule]) -> str:
-    """How long the iterations of loops take."""
-    parts = [f"{s.interval} of {s.serial} cycles, {s.registers} registers" for s in schedules]
-    return "; ".join(parts)
 
 
 def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan) -> None:
@@ -205,7 +161,18 @@ def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan
             text += f"; rows of up to {plan.resident.bytes} bytes are kept from loop to loop"
     else:
         text = "loads in loops are waited for where they stand: no schedule fits or pays"
-    _remark(remarks, func, "PipelinedLoads", text, ("Loads", count))
+    remarks.add(
+        Remark(
+            RemarkCategory.SCHEDULE,
+            RemarkKind.PASSED if count else RemarkKind.MISSED,
+            GenerateSchedulePass.name,
+            "PipelinedLoads",
+            text,
+            func.sym_name.data,
+            place_of(func),
+            (("Loads", str(count)),),
+        )
+    )
 
 
 def _explain_loop(schedule: LoadSchedule) -> str:
@@ -219,23 +186,4 @@ def _explain_loop(schedule: LoadSchedule) -> str:
         + (f", {schedule.interval} of {schedule.serial} cycles" if schedule.serial else "")
         + (", products read them there" if schedule.shared else "")
         + (", for more there is no room" if schedule.is_cut else "")
-    )
-
-
-def _remark(
-    remarks: RemarkCollector, func: aa.FuncOp, name: str, text: str, count: tuple[str, int]
-) -> None:
-    """A remark of this pass: passed if something was counted, missed if not."""
-    what, number = count
-    remarks.add(
-        Remark(
-            RemarkCategory.SCHEDULE,
-            RemarkKind.PASSED if number else RemarkKind.MISSED,
-            GenerateSchedulePass.name,
-            name,
-            text,
-            func.sym_name.data,
-            place_of(func),
-            ((what, str(number)),),
-        )
     )

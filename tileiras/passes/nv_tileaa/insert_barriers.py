@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.analysis.memory_hazards import find_hazards
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,7 @@ class InsertBarriersPass(IrPass):
 def insert_barriers(func: aa.FuncOp) -> None:
     """Puts a barrier before every operation that the hazard analysis names."""
     for op in [op for op in func.walk() if isinstance(op, aa.BarrierOp)]:
-        op.detach()
-        op.erase()
+        erase_op(op)
     for op in find_hazards(func).before:
         block = op.parent_block()
         if block is not None:

@@ -20,6 +20,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType, shape_of
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.tiling.slicing import Cut
 
 LOADS = (aa.LoadOp, aa.TiledLoadOp)
@@ -158,5 +159,4 @@ def _erase(found: KSplit) -> None:
         pending = any(True for result in op.results for _ in result.uses)
         tensors = any(isinstance(result.type, TensorType) for result in op.results)
         if not pending and tensors and op.parent_block() is not None:
-            op.detach()
-            op.erase()
+            erase_op(op)

@@ -23,6 +23,7 @@ from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.cluster_blocks import compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.operands.swap_ab import variation_rate
 from tileiras.planning.operands.uniform import DIFFERS, differing_indices, uniform_loads_of
 
@@ -101,8 +102,7 @@ def divide(found: CommonTile, *, in_turn: bool) -> None:
     copy = values[load.result]
     copy.replace_all_uses_with(values[found.first.result])
     if isinstance(copy, OpResult):
-        copy.op.detach()
-        copy.op.erase()
+        erase_op(copy.op)
     branches = [Block([common]), Block()]
     types = [result.type for result in loop.results]
     regions = [Region(branch) for branch in branches]

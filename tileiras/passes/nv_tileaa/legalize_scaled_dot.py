@@ -33,6 +33,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.pack_operands import erase_unused, packed_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op, put_in_place
 from tileiras.planning.mma.block_scaled import find_scaled_atom
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -46,7 +47,8 @@ class LegalizeScaledDotPass(IrPass):
     Before   %d = dot_scaled %a by %sa, %b by %sb, %c
     After    the same; of f4: %d = dot_scaled %bytes_a by %sa, %bytes_b by %sb, %c {packed}
              where there is no instruction: %d = dot (bf16(a * sa)), (bf16(b * sb)), %c
-    Requires nv_tileaa and a target; tcgen05 has all products of a kernel or none
+    Requires nv_tileaa and a target; tcgen05 has all products of a kernel or none, and what is too
+             large for one CTA is divided for it
     Leaves   products of operands that are packed already
     """
 
@@ -58,33 +60,43 @@ class LegalizeScaledDotPass(IrPass):
         target = ctx.require_target()
         for func in [inner for inner in op.body.ops if isinstance(inner, aa.FuncOp)]:
             dots = [inner for inner in func.walk() if isinstance(inner, aa.DotScaledOp)]
-            refusal = _why_not_by_tcgen05(func, target) if dots and ctx.options.opt_level else None
+            refusal = _by_tcgen05(func, ctx) if dots and ctx.options.opt_level else None
+            if refusal == "":
+                continue
             for dot in dots:
                 remark = _legalize(dot, func, target, refusal)
                 if remark is not None:
                     ctx.remarks.add(remark)
 
 
-def _why_not_by_tcgen05(func: aa.FuncOp, target: GpuTarget) -> str | None:
-    """Why tcgen05 does not compute a kernel's products, "" if it does; None if there is none.
+def _by_tcgen05(func: aa.FuncOp, ctx: CompileContext) -> str | None:
+    """Puts a kernel in place as tcgen05 computes it; else says why it does not, None if there is
+    none.
 
-    It is asked of a copy of the kernel as it will be planned: f4 are bytes, and tiles that are too
-    large for one CTA are divided among those of a cluster, as `tileas-slicing` does.
+    Operands of f4 are bytes then, and tiles that are too large for one CTA are divided among those
+    of a cluster, as `tileas-slicing` divides others. `tileaa-expand-scaled-dot` tells what came of
+    the products.
     """
+    target = ctx.require_target()
     if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
         return None
-    from tileiras.passes.nv_tileaa.slicing import asked_ctas, has_large_product
+    from tileiras.passes.nv_tileaa.slicing import asked_ctas, has_large_product, tiling_remark
     from tileiras.passes.nv_tileaa.split_products import split_products
     from tileiras.planning.mma.strategy import Tcgen05Strategy
 
-    copy = func.clone()
+    copy, done = func.clone(), list[str]()
     for dot in [inner for inner in copy.walk() if isinstance(inner, aa.DotScaledOp)]:
         if _is_of_f4(dot):
             _pack(dot)
     if (ctas := asked_ctas(copy, target)) > 1 and has_large_product(copy):
-        split_products(copy, ctas)
+        done = split_products(copy, ctas)
     planned = Tcgen05Strategy().plan(_products(copy), target)
-    return planned if isinstance(planned, str) else ""
+    if isinstance(planned, str):
+        return planned
+    put_in_place(copy, func)
+    for text in done:
+        ctx.remarks.add(tiling_remark(copy, text))
+    return ""
 
 
 def _products(func: aa.FuncOp) -> list[aa.ProductOp]:
@@ -101,14 +113,9 @@ def _legalize(
 ) -> Remark | None:
     """One product as the target computes it; the remark says which way that is.
 
-    `refusal`: what `_why_not_by_tcgen05` has found. Where tcgen05 is planned,
-    `tileaa-expand-scaled-dot` tells what came of it.
+    `refusal`: why tcgen05 does not, None on targets without it.
     """
     if dot.packed is not None:
-        return None
-    if refusal == "":
-        if _is_of_f4(dot):
-            _pack(dot)
         return None
     found = find_scaled_atom(dot, target) if refusal is None else refusal
     if isinstance(found, str):
@@ -137,8 +144,7 @@ def replace_product(builder: ScalarBuilder, dot: aa.DotScaledOp, result: SSAValu
     builder.put_before(dot)
     dot.result.replace_all_uses_with(result)
     operands = [dot.lhs, dot.rhs]
-    dot.detach()
-    dot.erase()
+    erase_op(dot)
     for operand in operands:
         erase_unused(operand)
 

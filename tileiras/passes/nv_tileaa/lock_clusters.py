@@ -15,6 +15,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, ClusterBlocks, compared, number_blocks
 from tileiras.passes.nv_tileaa.merged_critical_sections import MergedCriticalSections
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import replace_op
 from tileiras.planning.critical_sections import Section
 
 _EQUAL = compared(ComparisonPredicate.EQUAL)
@@ -32,9 +33,7 @@ def renumber_tile_blocks(func: aa.FuncOp, section: Section, axis: int, size: int
     blocks, made = number_blocks(first, axis, size)
     for op in list(func.walk()):
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == axis:
-            op.result.replace_all_uses_with(blocks.own)
-            op.detach()
-            op.erase()
+            replace_op(op, [blocks.own])
     op = section.acquire.prev_op
     while op is not None:
         if isinstance(op, aa.ForOp):

@@ -32,6 +32,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 
 
 def packed_operand(builder: ScalarBuilder, value: SSAValue, axis: int) -> SSAValue:
@@ -98,8 +99,7 @@ def erase_unused(value: SSAValue) -> None:
     if any(result.first_use is not None for result in op.results):
         return
     operands = list(op.operands)
-    op.detach()
-    op.erase()
+    erase_op(op)
     for operand in operands:
         erase_unused(operand)
 

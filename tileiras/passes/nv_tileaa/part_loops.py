@@ -17,6 +17,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.types import MemTokenType, element_of, shape_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.tiling.combining import can_combine
 from tileiras.planning.tiling.slicing import Cut, divides
 
@@ -31,26 +32,30 @@ class Limits:
     part: int
 
 
-def split_block(block: Block, limits: Limits) -> None:
+def split_block(block: Block, limits: Limits) -> bool:
     """Splits stores, which may take reductions along other dims with them, then reductions, twice:
-    a store may have waited for a reduction."""
+    a store may have waited for a reduction. Returns whether there was anything to split.
+    """
+    has_split = False
     for _ in range(2):
         for op in list(block.ops):
             if isinstance(op, aa.TiledStoreOp | aa.StoreOp):
-                _split_sink(op, op.value, limits)
+                has_split |= _split_sink(op, op.value, limits)
         for op in list(block.ops):
             if isinstance(op, aa.ReduceOp):
-                _split_sink(op, op.arguments[0], limits)
+                has_split |= _split_sink(op, op.arguments[0], limits)
+    return has_split
 
 
-def _split_sink(sink: Sink, value: SSAValue, limits: Limits) -> None:
+def _split_sink(sink: Sink, value: SSAValue, limits: Limits) -> bool:
     """Makes a loop of a store or reduction whose tiles are too large, if it can be one."""
     cut = _plan(sink, value, limits)
     if cut is None or not _is_legal(sink, cut):
-        return
+        return False
     body = _build_loop(sink, cut)
     _erase_dead(cut, sink)
     split_block(body, limits)
+    return True
 
 
 def _plan(sink: Sink, value: SSAValue, limits: Limits) -> Cut | None:
@@ -282,16 +287,14 @@ def _outside(token: SSAValue, cut: Cut) -> list[SSAValue]:
 
 def _erase_dead(cut: Cut, sink: Sink) -> None:
     """Erases the sink and what it alone used; the token of a load becomes the one it waited for."""
-    sink.detach()
-    sink.erase()
+    erase_op(sink)
     for op in reversed(list(cut.ops)):
         data = [r for r in op.results if not isinstance(r.type, MemTokenType)]
         if any(True for result in data for _ in result.uses):
             continue
         if isinstance(op, aa.LoadOp | aa.TiledLoadOp) and any(True for _ in op.result_token.uses):
             op.result_token.replace_all_uses_with(_earlier_token(op))
-        op.detach()
-        op.erase()
+        erase_op(op)
 
 
 def _earlier_token(op: aa.LoadOp | aa.TiledLoadOp) -> SSAValue:

@@ -24,6 +24,7 @@ from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import replace_op, replace_op_by
 from tileiras.planning.mma.block_scaled import is_scale_use
 from tileiras.planning.strategy import drop_strategy
 
@@ -122,9 +123,7 @@ def _prefetch(loop: aa.ForOp, loads: Sequence[aa.TiledLoadOp]) -> None:
     before.put_before(loop)
     for load in loads:
         argument = block.insert_arg(load.result.type, len(block.args))
-        load.result.replace_all_uses_with(argument)
-        load.detach()
-        load.erase()
+        replace_op(load, [argument])
     last = block.last_op
     if last is not None:
         last.operands = [*last.operands, *nexts]
@@ -180,10 +179,4 @@ def _rebuild(loop: aa.ForOp, firsts: Sequence[SSAValue]) -> None:
         regions=[Region(block)],
         location=loop.location,
     )
-    parent = loop.parent_block()
-    if parent is not None:
-        parent.insert_op_before(new, loop)
-    for old, result in zip(loop.results, new.results, strict=False):
-        old.replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
+    replace_op_by(loop, new)

@@ -12,6 +12,7 @@ from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.nv_tileaa.part_loops import combine, initial_values
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.tiling.product_cut import STRUCTURED, ProductCut, Structured, first_carried
 from tileiras.planning.tiling.product_region import LOADS, ProductRegion
 from tileiras.planning.tiling.slicing import cut_type
@@ -53,8 +54,7 @@ def _unroll_one(loop: aa.ForOp) -> None:
         for old, new in zip(loop.results, end.operands, strict=True):
             old.replace_all_uses_with(new)
         end.erase()
-    loop.detach()
-    loop.erase()
+    erase_op(loop)
 
 
 def build_part_loop(region: ProductRegion, ranks: Ranks | None = None) -> Block:
@@ -105,8 +105,7 @@ def _erase(region: ProductRegion) -> None:
     moved = dict.fromkeys(region.moved)
     for op in reversed(region.ops):
         if op in moved or not any(True for result in op.results for _ in result.uses):
-            op.detach()
-            op.erase()
+            erase_op(op)
 
 
 class _RegionWriter(PartBuilder):

@@ -25,6 +25,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.nv_tileaa.types import element_of, with_element
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op
 
 ADDRESS_BITS = 64
 """Fixed: bits of an address."""
@@ -133,8 +134,7 @@ def _erase_unused(value: SSAValue) -> None:
     op = value.op
     if isinstance(op, simple) and op.parent_block() is not None:
         operands = list(op.operands)
-        op.detach()
-        op.erase()
+        erase_op(op)
         for operand in operands:
             _erase_unused(operand)
 

@@ -15,7 +15,9 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
+from tileiras.passes.nv_tileaa.split_k import k_split_remark
 from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -37,6 +39,8 @@ PRODUCT_WORDS = 8192
 class SlicingPass(IrPass):
     """Cuts tiles that no register file holds into parts, which loops compute one by one.
 
+    Where it depends on the strategy what is cut, the strategy is chosen, and stands on the kernel.
+
     Before   for %k iter(%c : tensor<256x256xf32>) { dot };  tiled_store
     After    for %i in [0, 2) { for %k iter(%c : tensor<128x256xf32>) { dot };  tiled_store }
     Before   %a = tiled_load : tensor<1048576xf32>;  %b = addf %a, %a;  tiled_store %b
@@ -55,63 +59,80 @@ class SlicingPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Splits in all functions."""
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp):
-                if STRATEGY in func.attributes:  # chosen by an earlier run, for any target
-                    _forget_strategy(func)
-                for text in _split_loops(func, ctx):
-                    ctx.remarks.add(_remark(func, text))
-                _split_mn(func, op, ctx)
-        funcs = [func for func in op.body.ops if isinstance(func, aa.FuncOp)]
-        large = [func for func in funcs if _has_large_tensor(func)]
-        if not large:
-            return
-        for func in large:
-            for region in _regions(func):
-                split_block(region.block, Limits(MAX_WORDS, PART_WORDS))
+            if not isinstance(func, aa.FuncOp):
+                continue
+            _forget_strategy(func)  # chosen by an earlier run, for any target
+            sliced = _split_mn(_split_loops(func, ctx), ctx)
+            if _has_large_tensor(sliced) and _split_tensors(sliced):
+                _forget_strategy(sliced)
 
 
 def _forget_strategy(func: aa.FuncOp) -> None:
-    from tileiras.planning.strategy import drop_strategy
+    if STRATEGY in func.attributes:
+        from tileiras.planning.strategy import drop_strategy
 
-    drop_strategy(func)
+        drop_strategy(func)
 
 
-def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> list[str]:
-    """Splits products and loops; says what was done."""
+def _split_tensors(func: aa.FuncOp) -> bool:
+    """Computes what is too large and no product in parts; whether there was any."""
+    limits = Limits(MAX_WORDS, PART_WORDS)
+    has_split = False
+    for region in _regions(func):
+        has_split |= split_block(region.block, limits)
+    return has_split
+
+
+def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
+    """Splits products and loops of a kernel, or of a copy that has its strategy on it."""
     done: list[str] = []
-    if has_large_product(func) and not _fits_tensor_memory(func, ctx):
-        done += split_products(func, asked_ctas(func, ctx.target))
+    if has_large_product(func):
+        func, fits = _in_tensor_memory(func, ctx)
+        if not fits:
+            done += split_products(func, asked_ctas(func, ctx.target))
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
         done += split_loop_carried(func)
-    return done
+    if done:
+        _forget_strategy(func)
+    for text in done:
+        ctx.remarks.add(tiling_remark(func, text))
+    return func
 
 
-def _fits_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> bool:
-    """Whether tensor memory holds what registers do not, so that large products stay whole."""
+def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, bool]:
+    """Whether tensor memory holds what registers do not, so that large products stay whole.
+
+    The kernel, in whose place there is one with its strategy if that was asked for.
+    """
     target = ctx.target
     if target is None or ctx.options.opt_level == 0 or not target.has(Feature.TCGEN05):
-        return False
+        return func, False
     if not has_too_large(func) or asked_ctas(func, target) > 1:
-        return False
-    from tileiras.passes.nv_tileaa.split_mn import fits_tensor_memory
+        return func, False
+    from tileiras.passes.nv_tileaa.split_mn import with_strategy
 
-    return fits_tensor_memory(func, target)
+    asked, fits = with_strategy(func, target)
+    put_in_place(asked, func)
+    return asked, fits
 
 
-def _split_mn(func: aa.FuncOp, module: ModuleOp, ctx: CompileContext) -> None:
-    """Puts the function with products of more rows or columns than wgmma takes cut in its place."""
+def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
+    """Puts the kernel with products of more rows or columns than wgmma takes cut in its place."""
     if ctx.target is None or ctx.options.opt_level == 0 or not has_large_product(func):
-        return
+        return func
     from tileiras.passes.nv_tileaa.split_mn import split_mn
 
-    changed, done = split_mn(func, ctx.target)
-    if done:
-        module.body.block.insert_op_before(changed, func)
-        func.detach()
-    for text in done:
-        ctx.remarks.add(_remark(changed, text))
+    sliced = split_mn(func, ctx.target)
+    if sliced is None:
+        return func
+    put_in_place(sliced.func, func)
+    for text in sliced.products:
+        ctx.remarks.add(tiling_remark(sliced.func, text))
+    for text in sliced.steps:
+        ctx.remarks.add(k_split_remark(sliced.func, text))
+    return sliced.func
 
 
 def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
@@ -132,7 +153,7 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     return asked
 
 
-def _remark(func: aa.FuncOp, text: str) -> Remark:
+def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
     """What became of a product or loop."""
     return Remark(
         RemarkCategory.SCHEDULE,

@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op, put_in_place
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -34,7 +35,8 @@ class SplitAccumulationPass(IrPass):
     Tensor cores keep few bits of a sum of f8 products, so that parts of it start from zero and are
     added by the threads. As one operation the product has to end where it is issued. As two the
     schedule may put the vector work of the next iteration between them. A sum that is scaled before
-    takes one operation for both, which rounds once.
+    takes one operation for both, which rounds once. Whether the product then overlaps is seen from
+    the schedule of the loop, which is written down.
 
     Before   for { %s = dot %q, %k, 0;  %p = exp %s;  %x = mulf %o, %f;  %o2 = dot %p, %v, %x }
     After    for { %s = dot %q, %k, 0;  %p = exp %s;  %d = dot %p, %v, 0;  %o2 = fma %o, %f, %d }
@@ -54,8 +56,7 @@ class SplitAccumulationPass(IrPass):
                 continue
             split = _split(func, target)
             if split is not None:
-                op.body.block.insert_op_before(split, func)
-                func.detach()
+                put_in_place(split, func)
 
 
 def _may_be_split(op: Operation) -> bool:
@@ -69,8 +70,9 @@ def _may_be_split(op: Operation) -> bool:
 
 
 def _split(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
-    """A copy in which products are split; None if there are none, or it does not pay."""
+    """A copy in which products are split, with schedules; None if it does not pay."""
     from tileiras.planning.schedule.overlap import overlap_products
+    from tileiras.planning.schedule.written import write_overlaps
     from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
     plan = strategy_of(func, target)
@@ -87,8 +89,7 @@ def _split(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     after = would_specialise(copy, target)
     if after is None or after.shape.ctas < plan.shape.ctas:
         return None
-    overlaps = any(schedule for _, schedule in overlap_products(copy, after, target))
-    return copy if overlaps else None
+    return copy if write_overlaps(overlap_products(copy, after, target), after.shape.ctas) else None
 
 
 def _has_one_part(planned: PlannedDot, plan: RolePlan) -> bool:
@@ -123,8 +124,7 @@ def _take_apart(dot: Operation) -> None:
     dot.result.replace_uses_with_if(added.results[0], lambda use: use.operation is not added)
     block.insert_op_after(added, dot)
     if op_class is aa.FmaOp and isinstance(scaled, aa.MulFOp):
-        scaled.detach()
-        scaled.erase()
+        erase_op(scaled)
 
 
 def _is_plain(op: aa.MulFOp) -> bool:

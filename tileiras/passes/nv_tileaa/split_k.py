@@ -19,6 +19,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.errors import CompileError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.split_products import THREADS
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.operands.tma import MAX_BOX, root_load
 from tileiras.planning.resources.warps import plan_cta
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -70,15 +71,12 @@ class SplitKPass(IrPass):
 
 def split_function(ctx: CompileContext, func: aa.FuncOp) -> None:
     """Puts the function with cut products in the place of the other one."""
-    block = func.parent_block()
-    if ctx.target is None or block is None:  # a stage is asked for that needs no target
+    if ctx.target is None:  # a stage is asked for that needs no target
         return
     changed, done = split_steps(func, ctx.target)
-    if done:
-        block.insert_op_before(changed, func)
-        func.detach()
+    put_in_place(changed, func)
     for text in done:
-        ctx.remarks.add(_remark(func, text))
+        ctx.remarks.add(k_split_remark(changed, text))
 
 
 def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
@@ -101,25 +99,28 @@ def split_steps(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str
         else min(MOST_PIPELINE_BYTES, pipeline_smem(plan, target))
     )
     changed = without_strategy(func)
-    done: list[str] = []
+    tried: list[str] = []
     if _may_be_specialised(func, target):
-        done = _split_steps(changed, lambda dots: _parts_for_stages(dots, room // STAGES))
-        done = done if done and _is_better(would_specialise(changed, target), plan) else []
-    if plan is None and not done:
-        changed = without_strategy(func)
-        registers, live = _registers(changed, target), live_at_products(changed.body.block)
-        copied = target.shared_memory_of_each(1) if target.has(Feature.CP_ASYNC) else None
+        tried = _split_steps(changed, lambda dots: _parts_for_stages(dots, room // STAGES))
+        if tried and _is_better(would_specialise(changed, target), plan):
+            return changed, tried
+    if plan is not None:
+        return func, []
+    other = without_strategy(func)
+    registers, live = _registers(other, target), live_at_products(other.body.block)
+    copied = target.shared_memory_of_each(1) if target.has(Feature.CP_ASYNC) else None
 
-        def parts_of(dots: list[aa.DotOp]) -> int:
-            parts = _parts_for_registers(dots, live, registers)
-            return (
-                parts if copied is None else max(parts, _parts_for_copies(dots, copied // STAGES))
-            )
+    def parts_of(dots: list[aa.DotOp]) -> int:
+        parts = _parts_for_registers(dots, live, registers)
+        return parts if copied is None else max(parts, _parts_for_copies(dots, copied // STAGES))
 
-        done = _split_steps(changed, parts_of)
-        if done:
-            would_specialise(changed, target)
-    return (changed, done) if done else (func, [])
+    done = _split_steps(other, parts_of)
+    if not done:
+        return func, []
+    if done == tried:  # the same program, whose strategy is known
+        return changed, done
+    would_specialise(other, target)
+    return other, done
 
 
 def _is_better(after: RolePlan | None, before: RolePlan | None) -> bool:
@@ -253,8 +254,8 @@ def _described(dot: aa.DotOp, parts: int) -> str:
     return f"step {rows}x{columns}x{depth} of a product in {parts} parts of K {depth // parts}"
 
 
-def _remark(func: aa.FuncOp, text: str) -> Remark:
-    """What became of a product."""
+def k_split_remark(func: aa.FuncOp, text: str) -> Remark:
+    """What became of the steps of a product."""
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,

@@ -5,9 +5,13 @@ fall back to all warps doing the same.
 
     64x512 f32     -> 2 parts of 64x256
     512x64 f32     -> 2 parts of 256x64
+
+Whether that is so depends on how the kernel is planned. What is returned has its strategy on it.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
@@ -16,27 +20,42 @@ from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, spli
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
 
-def split_mn(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, list[str]]:
-    """The function with long products cut, and what was done, if that makes it specialised."""
+@dataclass(frozen=True)
+class Sliced:
+    """A kernel with its strategy, and what was cut: products, and steps of K."""
+
+    func: aa.FuncOp
+    products: list[str]
+    steps: list[str]
+
+
+def split_mn(func: aa.FuncOp, target: GpuTarget) -> Sliced | None:
+    """The kernel with long products cut if that makes it specialised, else as it is; None if there
+    are none. Steps of K are cut where they must.
+    """
     long = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_longer(op, MAX_EXTENT)]
     if not long or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
-        return func, []
-    if _would_be_specialised(without_strategy(func), target):
-        return func, []
+        return None
+    whole = _with_steps(without_strategy(func), [], target)
+    if strategy_of(whole.func, target) is not None:
+        return whole
     changed = without_strategy(func)
     done = split_products(changed, 1, MAX_EXTENT)
-    if not done or not _would_be_specialised(changed, target):
-        return func, []
-    return changed, done
+    cut = _with_steps(changed, done, target) if done else whole
+    return cut if strategy_of(cut.func, target) is not None else whole
 
 
-def fits_tensor_memory(func: aa.FuncOp, target: GpuTarget) -> bool:
-    """Whether all sums of a kernel would lie in tensor memory as it is, with registers enough."""
-    plan = would_specialise(without_strategy(func), target)
-    return plan is not None and all(planned.is_in_tmem for planned in plan.dots.values())
+def with_strategy(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, bool]:
+    """A copy of a kernel with its strategy on it, to take its place; whether all of its sums would
+    lie in tensor memory as it is, with registers enough.
+    """
+    copy = without_strategy(func)
+    plan = would_specialise(copy, target)
+    return copy, plan is not None and all(planned.is_in_tmem for planned in plan.dots.values())
 
 
-def _would_be_specialised(copy: aa.FuncOp, target: GpuTarget) -> bool:
-    """Whether a kernel would be, steps of K being cut where they must."""
+def _with_steps(copy: aa.FuncOp, products: list[str], target: GpuTarget) -> Sliced:
+    """A copy in which products are cut, with its strategy; steps of K are cut where they must."""
     would_specialise(copy, target)
-    return strategy_of(split_steps(copy, target)[0], target) is not None
+    func, steps = split_steps(copy, target)
+    return Sliced(func, products, steps)

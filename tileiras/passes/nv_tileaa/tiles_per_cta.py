@@ -8,7 +8,7 @@ operand comes to shared memory once, for both.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
@@ -174,9 +174,7 @@ def _statically_scheduled(
     """
     from tileiras.passes.nv_tileaa.form_clusters import is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.operands.tma_stores import tma_stores
-    from tileiras.planning.strategy import strategy_of
-    from tileiras.planning.warp_roles.store_warp import with_store_warp
+    from tileiras.planning.stores import plan_with_stores
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -187,11 +185,8 @@ def _statically_scheduled(
         return None
     looped = with_static_tile_scheduler(func)
     joined = _joined(looped, "blocks", target) if looped is not None else None
-    joined_plan = strategy_of(joined, target) if joined is not None else None
-    if joined is None or joined_plan is None:
-        return None
-    joined_plan = replace(joined_plan, stores=tma_stores(joined, joined_plan, target, None))
-    return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
+    joined_plan = plan_with_stores(joined, target, options) if joined is not None else None
+    return joined if joined_plan is not None and joined_plan.has_store_warp else None
 
 
 def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:

@@ -30,6 +30,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
+from tileiras.passes.rewriting import erase_op
 
 
 @dataclass
@@ -63,8 +64,7 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         builder.emit(aa.ForOp, [first, whole, size], (), loop.properties, [Region(pairs)])
         self._end_single(single)
         builder.put_before(loop)
-        loop.detach()
-        loop.erase()
+        erase_op(loop)
         return True
 
     def _whole(self, total: SSAValue, blocks: SSAValue, size: SSAValue) -> SSAValue:

@@ -16,6 +16,7 @@ from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa_to_nv_tileas.explain import explain_plan
 from tileiras.passes.nv_tileaa_to_nv_tileas.materialize_rules import MATERIALIZE_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.model.written import read_plan
 
@@ -74,8 +75,7 @@ class ConvertTileAAToTileASPass(IrPass):
                     )
                 placed = _place_func(func, plan)
                 explain_plan(ctx.remarks, placed, plan)
-                op.body.block.insert_op_before(placed, func)
-                func.detach()
+                put_in_place(placed, func)
 
 
 def _place_func(func: aa.FuncOp, plan: CtaPlan) -> aa.FuncOp:

@@ -25,6 +25,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.passes.rewriting import erase_op, replace_op
 
 _F32 = Float32Type()
 
@@ -215,10 +216,7 @@ def _rewrite(loop: aa.ForOp, sums: list[_Deferred]) -> None:
     for each in sums:
         results[each.number] = behind.whole(each, new.results[each.number])
     behind.insert_before(loop)
-    for old, result in zip(loop.results, results, strict=True):
-        old.replace_all_uses_with(result)
-    loop.detach()
-    loop.erase()
+    replace_op(loop, results)
     for each in sums:
         _erase_unused(each.reduction)
 
@@ -237,9 +235,7 @@ def _rewrite_update(each: _Deferred, carried: SSAValue) -> None:
         operands.insert(1, inside.spread(each.factor, each.layout))
     new = inside.emit(type(update), operands, [kind], dict(update.properties))
     inside.insert_before(update)
-    update.results[0].replace_all_uses_with(new.results[0])
-    update.detach()
-    update.erase()
+    replace_op(update, [new.results[0]])
     old = body.args[each.number + 2]
     body.erase_arg(old)
 
@@ -248,8 +244,7 @@ def _erase_unused(op: Operation) -> None:
     """Erases a reduction and the changes of shape behind it."""
     for use in list(op.results[0].uses):
         _erase_unused(use.operation)
-    op.detach()
-    op.erase()
+    erase_op(op)
 
 
 _NEAREST = {"rounding_mode": RoundingModeAttr(RoundingMode.NEAREST_EVEN)}

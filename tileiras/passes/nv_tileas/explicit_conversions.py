@@ -11,6 +11,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.layouts.rearranging import OwnLayouts, rearranging_layouts
 
 
@@ -81,6 +82,5 @@ def _leave_in(op: Operation, layout: LinearLayout) -> list[tas.ConvertLayoutOp]:
             made.append(conversion)
         used.name_hint = old.name_hint
         old.replace_all_uses_with(used)
-    op.detach()
-    op.erase()
+    erase_op(op)
     return made

@@ -14,6 +14,7 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import replace_op
 
 _USES_OF_STAGES = (*wg.CONSUMER_OPS, pl.FreePipelinesOp)
 
@@ -68,9 +69,7 @@ def _share(branch: aa.IfOp, first: tas.ConvertLayoutOp, others: list[tas.Convert
     first.detach()
     block.insert_op_before(first, branch)
     for other in others:
-        other.result.replace_all_uses_with(first.result)
-        other.detach()
-        other.erase()
+        replace_op(other, [first.result])
 
 
 def _waits(op: Operation) -> bool:

@@ -19,6 +19,7 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import WARP_THREADS, MemDescType, is_in_smem
 from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr, PipelinePlanAttr
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op
 
 WARPS = 2
 """Policy: warps that transpose; the producer's warpgroup has one that copies, one may store."""
@@ -208,8 +209,7 @@ def _rewrite(block: Block, moved: Moved, copies: SSAValue, type: MemDescType) ->
             isinstance(op, _OF_PRODUCER) and not is_new
         )
         if is_fixed:
-            op.detach()
-            op.erase()
+            erase_op(op)
 
 
 def _transposed(
@@ -255,8 +255,7 @@ def _read_copy(
     block.insert_op_before(new, product)
     transpose.result.replace_all_uses_with(new.tiles[0])
     for op in (release, transpose, wait):
-        op.detach()
-        op.erase()
+        erase_op(op)
     last = product
     if product.pending is None:
         (use,) = product.result.uses

@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import erase_op
 
 BITS_OF_BYTE = 8
 
@@ -61,8 +62,7 @@ def drop_barriers(body: Block) -> None:
     Where it stores nothing else needs any: other accesses ordered with stores rule TMA out.
     """
     for op in [op for op in body.walk() if isinstance(op, aa.BarrierOp)]:
-        op.detach()
-        op.erase()
+        erase_op(op)
 
 
 def remove_barriers(func: aa.FuncOp) -> None:
@@ -73,8 +73,7 @@ def remove_barriers(func: aa.FuncOp) -> None:
     ):
         return
     for op in superfluous_barriers(func, barriers, have_same_threads):
-        op.detach()
-        op.erase()
+        erase_op(op)
 
 
 def have_same_threads(first: Operation, second: Operation) -> bool:

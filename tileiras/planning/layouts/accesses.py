@@ -121,7 +121,7 @@ class AccessAssigner:
         access = self._writer.classes.view_access(op)
         wanted = self._writer.settled(op.result)
         bits = storage_bits(element_of(op.result))
-        if is_scale(op.result) or self._writer.classes.spread(op) is not None:
+        if is_scale(op.result) or self._writer.classes.is_spread(op):
             access = access.at(wanted)
             if (
                 is_scale(op.result)

@@ -68,6 +68,8 @@ class EquivalenceClasses:
         self._settled: dict[SSAValue, LinearLayout] = {}
         self._assigning: list[SSAValue] = []
         self._combined: list[aa.ReduceOp | aa.ScanOp] = []
+        self._combined_of: dict[SSAValue, list[aa.ReduceOp | aa.ScanOp]] = {}
+        self._spread: set[aa.TiledLoadOp] = set()
         self._epilogues = Epilogues(self._reads_as_well)
         self._has_products = True
 
@@ -127,6 +129,9 @@ class EquivalenceClasses:
                 rule(self, op)
             elif isinstance(op, ElementwiseOp) and is_tensor(op.results[0]):
                 self._collect_elementwise(op)
+        for op in self._combined:
+            for root in dict.fromkeys(self._find(v) for v in op.operands if not is_lazy(v)):
+                self._combined_of.setdefault(root, []).append(op)
 
     def _collect_elementwise(self, op: Operation) -> None:
         apart = self._epilogues.products(op) if self._has_products else ()
@@ -277,7 +282,13 @@ class EquivalenceClasses:
         vector = max(1, min(4, size // threads))
         return blocked(shape, order, vector, self.num_warps)
 
-    def spread(self, load: aa.TiledLoadOp) -> LinearLayout | None:
+    def is_spread(self, load: aa.TiledLoadOp) -> bool:
+        """Whether the layout of a load's class is that of a row whose elements each thread loads
+        for itself; to be asked when that layout is known.
+        """
+        return load in self._spread
+
+    def _spread_layout(self, load: aa.TiledLoadOp) -> LinearLayout | None:
         """Where a row or column of few elements lies that products' tiles are combined with.
 
         Each thread loads what it needs of it: others would send it at least as many times. None if
@@ -314,10 +325,13 @@ class EquivalenceClasses:
 
     def _choose(self, root: SSAValue) -> LinearLayout:
         owner = root.owner
-        if isinstance(owner, aa.TiledLoadOp) and (spread := self.spread(owner)) is not None:
-            return spread
+        if isinstance(owner, aa.TiledLoadOp):
+            spread = self._spread_layout(owner)
+            if spread is not None:
+                self._spread.add(owner)
+                return spread
         layout = self._preferred(root)
-        ops = [op for op in self._combined if self._is_in(op, root)]
+        ops = self._combined_of.get(root, [])
         axes = {op.dim.value.data for op in ops}
         if len(axes) != 1 or any(map(_is_read_twice, self._members[root])):
             return layout
@@ -329,10 +343,6 @@ class EquivalenceClasses:
             bits = min(storage_bits(element_of(member)) for member in self._members[root])
             layout = warps_beside(layout, axis, bits)
         return warps_last(layout, axis) if any(isinstance(op, aa.ScanOp) for op in ops) else layout
-
-    def _is_in(self, op: aa.ReduceOp | aa.ScanOp, root: SSAValue) -> bool:
-        """Whether an operation combines what is of a class."""
-        return any(not is_lazy(v) and self._find(v) is root for v in op.operands)
 
     def _preferred(self, root: SSAValue) -> LinearLayout:
         """What the most demanding member wants."""

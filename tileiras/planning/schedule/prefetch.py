@@ -73,11 +73,12 @@ LEAST_COPY_BITS = 32
 class PrefetchPlan:
     """The loops whose loads are prefetched, outer ones first, each with its schedule.
 
-    `resident`: circular buffers that loops share. `candidates`: how many loads could be prefetched,
-    if there were room and gain. `frees_stages`: what follows the last loop finds room in the memory
-    of its tiles.
+    `num_warps`: of the kernel. `resident`: circular buffers that loops share. `candidates`: how
+    many loads could be prefetched, if there were room and gain. `frees_stages`: what follows the
+    last loop finds room in the memory of its tiles.
     """
 
+    num_warps: int
     loops: tuple[tuple[aa.ForOp, LoadSchedule], ...]
     resident: ResidentTiles | None
     candidates: int
@@ -115,8 +116,8 @@ def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
         if schedule is not None:
             taken[loop] = schedule.bytes
             found.append((loop, schedule))
-    candidates = sum(len(loads) for _, loads in early)
-    return PrefetchPlan(tuple(found), resident, candidates, _are_stages_freed(func, found))
+    candidates, are_freed = sum(len(loads) for _, loads in early), _are_stages_freed(func, found)
+    return PrefetchPlan(plan.num_warps, tuple(found), resident, candidates, are_freed)
 
 
 @dataclass(frozen=True)

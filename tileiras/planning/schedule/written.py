@@ -6,7 +6,7 @@ read here; neither knows the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Operation
 from xdsl.traits import IsTerminator
@@ -31,10 +31,26 @@ from tileiras.planning.schedule.resident_tiles import ResidentTiles
 from tileiras.planning.schedule.serial import SerialSchedule
 
 
-def write_overlap(body: LoopBody, schedule: Schedule) -> None:
+def write_overlaps(loops: Sequence[tuple[LoopBody, Schedule | None]], ctas: int) -> bool:
+    """The schedules of a kernel's loops of products, of which so many CTAs share an SM.
+
+    CTAs that share an SM overlap by themselves, and more than a loop does: fewer are no gain.
+    Returns whether there are any.
+    """
+    found = [(body, schedule) for body, schedule in loops if schedule is not None]
+    for body, schedule in found:
+        _write_overlap(body, schedule, ctas)
+    return bool(found)
+
+
+def _write_overlap(body: LoopBody, schedule: Schedule, ctas: int) -> None:
     """A schedule of products beside other work; loads go with their products."""
     body.loop.attributes[LOOP_SCHEDULE] = LoopScheduleAttr.of(
-        stages=schedule.stages, initiation_interval=schedule.interval, serial=schedule.serial
+        stages=schedule.stages,
+        initiation_interval=schedule.interval,
+        serial=schedule.serial,
+        registers=schedule.registers,
+        ctas=ctas,
     )
     order = 0
     for op, stage in schedule.order:

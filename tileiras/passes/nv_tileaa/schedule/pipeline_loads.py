@@ -50,6 +50,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.passes.rewriting import replace_op, replace_op_by
 from tileiras.planning.resources.warps import only_combines_tiles
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.resident_tiles import ResidentBuffer, has_span, span_of_stages
@@ -150,16 +151,12 @@ class _PipelinedLoop(ScalarBuilder):
         for op in list(before.ops):
             op.detach()
             around.insert_op_before(op, place)
-        around.insert_op_before(new, self.loop)
         # The last iterations start copies of nothing, to stages that another loop may have next.
         last = aa.AsyncWaitGroupOp.create(properties=self._meeting(), location=self.location)
         if self.frees:
             last.properties["frees"] = UnitAttr()
-        around.insert_op_before(last, self.loop)
-        for old, result in zip(self.loop.results, new.results):
-            old.replace_all_uses_with(result)
-        self.loop.detach()
-        self.loop.erase()
+        around.insert_ops_before([new, last], self.loop)
+        replace_op(self.loop, new.results)
         return last
 
     # counters
@@ -368,14 +365,7 @@ class _PipelinedLoop(ScalarBuilder):
         types = [result.type for result in op.results]
         made = builder.emit(aa.ReadStageOp, operands, types, properties)
         made.detach()
-        around = op.parent_block()
-        if around is None:
-            raise InternalError("a load is in no block")
-        around.insert_op_before(made, op)
-        for old, new in zip(op.results, made.results, strict=True):
-            old.replace_all_uses_with(new)
-        op.detach()
-        op.erase()
+        replace_op_by(op, made)
 
 
 def _access_properties(op: aa.TiledLoadOp) -> dict[str, Attribute]:

@@ -35,6 +35,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
 )
 from tileiras.errors import BytecodeError, InternalError
 from tileiras.passes.op_builder import OpBuilder
+from tileiras.passes.rewriting import replace_op_by
 from tileiras.planning.schedule.loop_body import is_movable, is_rotatable
 from tileiras.planning.schedule.overlap import STAGES
 from tileiras.planning.schedule.written import is_copy, read_order
@@ -103,10 +104,7 @@ class _Rotation(OpBuilder):
 
     def run(self) -> None:
         """Builds guard, first stage, loop and last stage."""
-        loop, block = self.loop, self.loop.parent_block()
-        if block is None:
-            raise InternalError("a loop is in no block")
-        outer = Block()
+        loop, outer = self.loop, Block()
         self.block = outer
         is_entered = self._is_entered()
         then_block, else_block = Block(), Block()
@@ -117,14 +115,11 @@ class _Rotation(OpBuilder):
         self.block = outer
         types = [result.type for result in loop.results]
         regions = [Region(then_block), Region(else_block)]
-        whole = self.emit(aa.IfOp, [is_entered], types, None, regions)
-        for op in list(outer.ops):
+        self.emit(aa.IfOp, [is_entered], types, None, regions)
+        ops = list(outer.ops)
+        for op in ops:
             op.detach()
-            block.insert_op_before(op, loop)
-        for old, new in zip(loop.results, whole.results, strict=True):
-            old.replace_all_uses_with(new)
-        loop.detach()
-        loop.erase()
+        replace_op_by(loop, *ops)
 
     def _is_entered(self) -> SSAValue:
         signedness = Signedness.SIGNED if self.loop.unsigned_cmp is None else Signedness.UNSIGNED

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects.nv_tileas.warp_roles import NAMES
+from tileiras.passes.rewriting import erase_op
 
 
 def take_exit(exit: Sequence[Operation], source: Block, entry: Block) -> None:
@@ -22,5 +23,4 @@ def take_exit(exit: Sequence[Operation], source: Block, entry: Block) -> None:
             for name in NAMES:
                 inner.attributes.pop(name, None)
         entry.add_op(made)
-    exit[-1].detach()
-    exit[-1].erase()
+    erase_op(exit[-1])

@@ -64,7 +64,7 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         cell = llvm_memory.GlobalOp.make(ctx.symbols.unique("tmem"), BARRIER_BYTES, SHARED, 8)
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
-        ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
+        ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), cell, {})
     blocks = _number(op.blocks, 1)
     readers = op.readers.data // blocks
     pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, readers, 1, blocks)

@@ -40,6 +40,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
     NvmmaSharedAttr,
     PairSharedAttr,
     ScaleChunksAttr,
+    ScaleRowsAttr,
     accumulator_type,
 )
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
@@ -301,7 +302,8 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
         raise InternalError("an operand is no tensor")
     shape, element = value.type.get_shape(), value.type.element_type
     if not operand.swizzle:
-        return MemDescType(shape, element, ScaleChunksAttr(operand.major_axis))
+        scales = ScaleRowsAttr if is_by_tma(operand.load) else ScaleChunksAttr
+        return MemDescType(shape, element, scales(operand.major_axis))
     if halved_dim(operand.load) is not None:
         # The columns of a right operand, whatever dim of the load they are.
         return MemDescType(shape, element, PairSharedAttr(operand.swizzle, operand.major_axis, 1))

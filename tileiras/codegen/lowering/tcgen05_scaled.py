@@ -113,15 +113,17 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
 
 
 def _put_in_chunks(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> SSAValue | None:
-    """Scales that lie in rows are put in chunks: the warp's lanes have seen them; None of others."""
-    b, seen = ctx.b, None
-    for scales, axis in ((op.lhs_scale, 0), (op.rhs_scale, 1)):
-        if is_in_smem(scales.type) and _lie_in_rows(scales):
-            found = put_in_chunks(ctx, ctx.value(scales), scales.type.shape[axis])
-            seen = found if seen is None else b.or_(seen, found)
-    if seen is not None:
-        b.fence_proxy_async()
-        b.warp_barrier()
+    """Scales that lie in rows are put in chunks. i32: theirs, or-ed; None where there are none."""
+    operands = [
+        (ctx.value(scales), scales.type.shape[axis])
+        for scales, axis in ((op.lhs_scale, 0), (op.rhs_scale, 1))
+        if is_in_smem(scales.type) and _lie_in_rows(scales)
+    ]
+    if not operands:
+        return None
+    seen = put_in_chunks(ctx, operands)
+    ctx.b.fence_proxy_async()
+    ctx.b.warp_barrier()
     return seen
 
 

@@ -315,14 +315,15 @@ for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
 
 Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
 (`num_cta_in_cga`), along rows, or along rows and columns, and multiply in pairs where there is
-tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and [48](decisions/0048-clusters-in-two-
-dims.md)). Clusters of 16 CTAs a launch has to allow (`TILEIR_LARGE_CLUSTERS`, [decision
-57](decisions/0057-scales-by-tma.md)). What they load from L2 is read off their nv_tileas: what CTAs
-share, and what is in a stage already, once. Attention's tile is queries by keys, and its loop has
-the softmax: sums are scaled in every iteration, and on tcgen05 instructions are those of the SASS
-that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers. Powers are those that
-the loop leaves to special functions. What clusters would share of it is not counted. Prologues,
-epilogues, loops over tiles and last waves are left out, so a prediction is optimistic.
+tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and
+[48](decisions/0048-clusters-in-two-dims.md)). Clusters of 16 CTAs a launch has to allow
+(`TILEIR_LARGE_CLUSTERS`, [decision 57](decisions/0057-scales-by-tma.md)). What they load from L2 is
+read off their nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is
+queries by keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05
+instructions are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair
+of registers. Powers are those that the loop leaves to special functions. What clusters would share
+of it is not counted. Prologues, epilogues, loops over tiles and last waves are left out, so a
+prediction is optimistic.
 
 TABLE"""
 

@@ -208,6 +208,8 @@ class SumPipeline:
     parity: Variable
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
+    is_filled: bool = False
+    """Whether consumers store what the sum starts from: they hand the stage back by that."""
     is_scaled: bool = False
     """Whether consumers scale the sum where it lies. The warp role goes on to the next parity when
     it acquires, they when they have waited.

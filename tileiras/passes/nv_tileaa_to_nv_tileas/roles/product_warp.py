@@ -377,6 +377,8 @@ def _create_sum(
         properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
         if own.is_scaled:
             properties["scaled"] = UnitAttr()
+        if own.is_filled:
+            properties["filled"] = UnitAttr()
         if planned.is_paired:
             properties["pair"] = UnitAttr()
         if blocks > 1:

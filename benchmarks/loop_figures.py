@@ -1,8 +1,9 @@
 """What PTX says of the loop that multiplies: instructions, flops and bytes of shared memory.
 
 Numbers are for one warp that runs the loop, so that ratios do not depend on how many do. Of
-tcgen05, which one thread issues, the whole tile counts; where warps read sums in a loop of their
-own, as those of attention do, so do their instructions, of all their warps.
+tcgen05, which one thread issues, the whole tile counts, and so do all warps that read shared memory
+for it: those that meet in the loop run it together. Where warps read sums in a loop of their own,
+as those of attention do, so do their instructions, of all their warps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ SUM_LOAD = re.compile(r"tcgen05\.ld\b")
 POWER = re.compile(r"ex2\.approx")
 THREADS = re.compile(r"\.reqntid (\d+)")
 LDMATRIX = re.compile(r"ldmatrix\S*\.x([124])\b")
+MEETING = re.compile(r"\b(?:bar|barrier)\.(?:cta\.)?sync\b")
+"""All warps of a CTA."""
+COPY = re.compile(r"tcgen05\.cp\S*\.32x128b")
+COPY_BYTES = 512
+"""Of a chunk of scales, on its way to tensor memory."""
 LOAD = re.compile(r"ld\.shared\S*?(?:\.v([248]))?\.[busf](\d+)\b")
 TCGEN05_K = {
     "f16": 16,
@@ -111,15 +117,18 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
         )
     ]
     words = {m[1]: int(m[2]) for text in listed if (m := CONSTANT.match(text))}
-    figures = [_figures(listed[first : last + 1], tile, words) for first, last in inner]
+    threads = THREADS.search(ptx)
+    warps = 1 if threads is None else int(threads[1]) // LANES
+    figures = [_figures(listed[first : last + 1], tile, words, warps) for first, last in inner]
     found = max((f for f in figures if f is not None), key=lambda f: f.flops, default=None)
     if found is None or not found.unit.startswith("tcgen05"):
         return found
     readers = [n for first, last in loops if (n := _reads_sums(listed[first : last + 1]))]
     # Of loops that follow each other the longest one counts, as above.
     issued, powers = max(readers, default=(0, 0))
-    warps = consumer_warps(ptx)
-    return replace(found, instructions=found.instructions + issued * warps, powers=powers * warps)
+    readers_warps = consumer_warps(ptx)
+    issued, powers = issued * readers_warps, powers * readers_warps
+    return replace(found, instructions=found.instructions + issued, powers=powers)
 
 
 def consumer_warps(ptx: str) -> int:
@@ -149,8 +158,9 @@ def _multiplies(body: list[str]) -> bool:
 
 
 def _figures(
-    body: list[str], tile: tuple[int, int], words: Mapping[str, int]
+    body: list[str], tile: tuple[int, int], words: Mapping[str, int], warps: int
 ) -> LoopFigures | None:
+    """Of a loop; `warps`: of the CTA."""
     instructions = [text for text in body if not text.endswith(":")]
     made = (_product(text, tile, words) for text in instructions)
     products = [found for found in made if found is not None]
@@ -158,7 +168,11 @@ def _figures(
         return None
     unit = products[0][0]
     flops = sum(flops for _, flops, _ in products)
-    read = sum(size for _, _, size in products) + sum(map(_read_bytes, instructions))
+    read, loaded = sum(size for _, _, size in products), sum(map(_read_bytes, instructions))
+    if unit.startswith("tcgen05"):
+        loaded *= warps if any(map(MEETING.search, instructions)) else 1
+        loaded += COPY_BYTES * sum(COPY.search(text) is not None for text in instructions)
+    read += loaded
     powers = sum(map(_is_power, instructions))
     return LoopFigures(unit, len(instructions), len(products), flops, read, powers)
 

@@ -7,7 +7,7 @@ their own, neighbours have one operand in common: of what they may share the sma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -35,9 +35,12 @@ class Traffic:
     tile: tuple[int, int]
 
 
-def traffic_of(source: bytes, target: str) -> Traffic | None:
+def traffic_of(
+    source: bytes, target: str, knobs: Mapping[str, str] | None = None
+) -> Traffic | None:
     """Of a kernel with roles, of the loops that copy and multiply most; None of any other."""
-    options = with_environment(CompileOptions(gpu_name=target, emit="nv_tileas"))
+    given = CompileOptions(gpu_name=target, emit="nv_tileas", knobs=dict(knobs or {}))
+    options = with_environment(given)
     module = read_source(compile_module(source, options).output)
     [func] = [op for op in module.walk() if isinstance(op, aa.FuncOp)]
     switches = [op for op in func.walk() if isinstance(op, pl.AgentSwitchOp)]

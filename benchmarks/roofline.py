@@ -22,7 +22,9 @@ from static_figures import KERNELS  # noqa: E402
 
 from tests.kernels.product_text import ProductKernel  # noqa: E402
 from tests.kernels.random_products import aligned_result  # noqa: E402
+from tests.kernels.scaled_gemm import ScaledGemm  # noqa: E402
 from tests.kernels.softmax_attention import softmax_attention  # noqa: E402
+from tileiras.codegen.target import Feature, get_target  # noqa: E402
 from tileiras.codegen.target.rates import (  # noqa: E402
     ISSUED_PER_CYCLE,
     L2_BYTES_MEASURED,
@@ -33,7 +35,7 @@ from tileiras.codegen.target.rates import (  # noqa: E402
 )
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.errors import CompileError  # noqa: E402
-from tileiras.options import DYNAMIC_PERSISTENT, CompileOptions  # noqa: E402
+from tileiras.options import DYNAMIC_PERSISTENT, LARGE_CLUSTERS, CompileOptions  # noqa: E402
 
 SIZE = 8192
 """Rows, columns and depth of the products; keys and queries of attention."""
@@ -85,12 +87,17 @@ SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
         ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8), (512, 512, 8)),
     ),
 }
+LARGEST = (1024, 512, 16)
+"""A tile of a cluster that the launch has to allow, on GPUs that have such (TILEIR_LARGE_CLUSTERS).
+"""
 """Rows and columns of tiles by target, and how many CTAs divide one (`num_cta_in_cga`); elsewhere
 128x128 by one."""
 ATTENTION_TILES: dict[str, tuple[tuple[int, int], ...]] = dict.fromkeys(
     ("sm_100", "sm_103", "sm_110"), ((128, 64), (128, 128), (256, 64), (256, 128))
 )
 """Queries and keys of attention's tiles by target; elsewhere 128 by 64."""
+CLIENTS_STEP = 16
+"""What a client says of the strides of arrays that are multiples of it (cuTile Python does)."""
 OPERAND_BYTES = {"f16": 2.0, "f8": 1.0, "f4": 0.5 + 1 / 16}
 
 
@@ -153,6 +160,8 @@ def gemm_source(kernel: str, target: str, shape: tuple[int, int, int]) -> bytes:
     form = KERNELS[kernel]
     depth = form.tile[2] if (rows, columns) == form.tile[:2] else DEPTHS[kernel]
     form = replace(form, tile=(rows, columns, depth))
+    if isinstance(form, ScaledGemm):
+        form = replace(form, scales_step=CLIENTS_STEP)
     text = aligned_result(form) if isinstance(form, ProductKernel) else form.text()
     if ctas > 1:
         hints = f") optimization_hints=<{target} = {{num_cta_in_cga = {ctas}}}> {{"
@@ -165,13 +174,14 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     rows, columns, ctas = shape
     source = gemm_source(kernel, target, shape)
     # A loop over tiles around that over K would be taken for one that reads sums in every step.
-    alone = CompileOptions(gpu_name=target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0"})
+    large = {LARGE_CLUSTERS: "1"} if shape == LARGEST else {}
+    alone = CompileOptions(target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0", **large})
     try:
         ptx = compile_module(source, with_environment(alone)).output.decode()
     except CompileError:
         return None
     together = 2 if "cta_group::2" in ptx else 1
-    traffic = traffic_of(source, target)
+    traffic = traffic_of(source, target, large)
     own = (rows // ctas, columns) if traffic is None else traffic.tile
     loop = main_loop(ptx, (own[0] * together, own[1]))
     loaded = None if traffic is None else traffic.per_kiloflop
@@ -184,6 +194,9 @@ def programs_of(task: Task, target: str) -> list[Program | None]:
         tiles = ATTENTION_TILES.get(target, ((128, 64),))
         return [attention_program(tile, target, task.depth) for tile in tiles]
     shapes = SHAPES.get(target, ((128, 128, 1),))
+    gpu = get_target(target)
+    if gpu.has(Feature.TCGEN05) and gpu.largest_cluster >= LARGEST[2]:
+        shapes = (*shapes, LARGEST)
     return [gemm_program(task.kernel, target, shape) for shape in shapes]
 
 
@@ -303,13 +316,14 @@ for {L2_BYTES_MEASURED} bytes of L2, which GEMMs were seen to get on an H100
 Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide it
 (`num_cta_in_cga`), along rows, or along rows and columns, and multiply in pairs where there is
 tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and
-[48](decisions/0048-clusters-in-two-dims.md)). What they load from L2 is read off their
-nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is queries by
-keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05 instructions
-are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair of registers.
-Powers are those that the loop leaves to special functions. What clusters would share of it is not
-counted. Prologues, epilogues, loops over tiles and last waves are left out, so a prediction is
-optimistic.
+[48](decisions/0048-clusters-in-two-dims.md)). Clusters of 16 CTAs a launch has to allow
+(`TILEIR_LARGE_CLUSTERS`, [decision 57](decisions/0057-scales-by-tma.md)). What they load from L2 is
+read off their nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is
+queries by keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05
+instructions are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair
+of registers. Powers are those that the loop leaves to special functions. What clusters would share
+of it is not counted. Prologues, epilogues, loops over tiles and last waves are left out, so a
+prediction is optimistic.
 
 TABLE"""
 

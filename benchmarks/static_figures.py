@@ -44,9 +44,10 @@ Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures
 C = A @ B^T in tiles of 128x128; Triton VERSION, 8 warps, 3 stages; both assembled by the same
 ptxas. Of the innermost loop that multiplies, for one warp that runs it (tcgen05: for the thread
 that issues products, without those that only copy): instructions of PTX, and per 1000 flops
-instructions and bytes read from shared memory. Code that a branch to beyond the loop runs in rare
-cases (signs of scales) does not count. Stages: tiles of both operands that shared memory would
-hold. Nothing of this is a time.
+instructions and bytes read from shared memory (tcgen05: by all warps of the loop, and by copies of
+scales to tensor memory; warps that meet in the loop run it together). Code that a branch to beyond
+the loop runs in rare cases (signs of scales) does not count. Stages: tiles of both operands that
+shared memory would hold. Nothing of this is a time.
 
 Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
 equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what

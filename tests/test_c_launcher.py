@@ -71,15 +71,26 @@ def test_program_launches(launch: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert subprocess.run(["./main", "k.json"], capture_output=True).returncode == 1
 
 
+KERNEL = {"target": "sm_90", "block": [1, 1, 1], "cluster_size": 1, "parameters": []}
+
+
+def test_clusters_that_are_not_portable_are_allowed() -> None:
+    allows = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)"
+    texts = [
+        to_header({"kernels": [{**KERNEL, "name": "k", "cluster_size": size}]}) for size in (8, 16)
+    ]
+    assert allows not in texts[0] and texts[1].index(allows) < texts[1].index("cuLaunchKernel")
+
+
 def test_header_is_the_same_each_time() -> None:
-    kernel = {"name": "k", "target": "sm_90", "block": [1, 1, 1], "parameters": []}
+    kernel = {**KERNEL, "name": "k"}
     text = to_header({"kernels": [kernel, {**kernel, "name": "l"}]})
     assert text == to_header({"kernels": [kernel, {**kernel, "name": "l"}]})
     assert text.count("static inline CUresult") == 2 and "{0}" in text
 
 
 def test_kernels_of_one_name_in_c_are_refused() -> None:
-    kernel = {"name": "a.b", "target": "sm_90", "block": [1, 1, 1], "parameters": []}
+    kernel = {**KERNEL, "name": "a.b"}
     with pytest.raises(UsageError, match="kernel 'a.b' and another are both 'a_b' in C"):
         to_header({"kernels": [kernel, {**kernel, "name": "a_b"}]})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.kernels.fake_driver import FakeDriver, use  # noqa: E402
 from tileiras import runtime  # noqa: E402
 from tileiras.runtime import cuda_driver  # noqa: E402
 from tileiras.runtime.cuda_driver import GpuError  # noqa: E402
-from tileiras.runtime.launching import Kernel  # noqa: E402
+from tileiras.runtime.launching import Kernel, Module  # noqa: E402
 
 VECTOR_ADD = Path(__file__).resolve().parent.parent / "examples" / "vector_add.mlir"
 
@@ -40,6 +41,16 @@ def vectors(count: int = 8) -> list[Any]:
         np.ones(count, np.float32),
         np.zeros(count, np.float32),
     ]
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_clusters_that_are_not_portable_are_allowed(
+    driver: FakeDriver, compiled: tileiras.CompiledKernel, size: int
+) -> None:
+    information = replace(compiled.kernels[0], cluster_size=size)
+    Module(b"\x7fELF", [information]).kernel(information.name)
+    allowed = [call for call in driver.calls if call[0] == "cuFuncSetAttribute"]
+    assert allowed == ([("cuFuncSetAttribute", 77, 14, 1)] if size > 8 else [])
 
 
 class OnGpu:

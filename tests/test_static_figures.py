@@ -196,3 +196,14 @@ def test_page_has_every_kernel_of_both_compilers() -> None:
         for compiler in ("tileiras", "triton"):
             for target in ("sm_100", "sm_120"):
                 assert f"| {kernel_name} | {target} | {compiler} |" in page
+
+
+@pytest.mark.parametrize(("meets", "warps"), [("", 1), ("bar.sync 0;\n", 4)])
+def test_warps_that_meet_read_shared_memory_together(meets: str, warps: int) -> None:
+    """Of four; a warp that issues products by itself reads alone. A copy of scales: 512 bytes."""
+    copy = "tcgen05.cp.cta_group::1.32x128b.warpx4 [%r1], %rd1;"
+    body = f"{meets}ld.shared.v4.b32 {{%r1}}, [%r2];\n{copy}\n{TCGEN05}, %p1;"
+    found = main_loop(kernel(loop(body)), (128, 128))
+    assert found is not None
+    operands = (128 + 128) * 64 // 2
+    assert found.shared_bytes == operands + 512 * warps + 512

@@ -20,6 +20,7 @@ from tileiras import cli
 from tileiras.command_line import INPUT, Option, color_option
 from tileiras.errors import UsageError
 from tileiras.file_io import read_input, write_output
+from tileiras.runtime.launching import PORTABLE_CLUSTER
 
 OPTIONS: tuple[Option, ...] = (
     Option("output-file", "Name of the header (standard output).", "FILE", ("o",)),
@@ -77,6 +78,14 @@ def to_header(information: dict[str, Any]) -> str:
 _INCLUDES = ("#include <cuda.h>", "#include <stdint.h>")
 
 
+_ALLOWING = [
+    "  CUresult allowed = cuFuncSetAttribute(",
+    "      function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);",
+    "  if (allowed != CUDA_SUCCESS) return allowed;",
+]
+"""Lines for clusters that are not portable."""
+
+
 def _function(kernel: dict[str, Any]) -> str:
     """One kernel's function."""
     parameters = kernel["parameters"]
@@ -88,11 +97,13 @@ def _function(kernel: dict[str, Any]) -> str:
     addresses = ", ".join(f"&{one['name']}" for one in parameters) or "0"
     block = ", ".join(map(str, kernel["block"]))
     types = ", ".join(one["type"] for one in parameters)
+    allowed = _ALLOWING if kernel["cluster_size"] > PORTABLE_CLUSTER else []
     return "\n".join(
         [
             f"/* {kernel['name']}({types}) for {kernel['target']}; the grid is in tile blocks. */",
             f"static inline CUresult {c_name(kernel['name'])}({listed}) {{",
             f"  void *parameters[] = {{{addresses}}};",
+            *allowed,
             f"  return cuLaunchKernel(function, grid_x, grid_y, grid_z, {block}, 0, stream,",
             "                        parameters, 0);",
             "}",

@@ -27,6 +27,7 @@ from tileiras.options import (
     DELAY_TMA_STORE_WAIT,
     DYNAMIC_PERSISTENT,
     EXP2_ON_FMA,
+    LARGE_CLUSTERS,
     LISTED,
     PREFER_TMA,
     STAGES,
@@ -53,6 +54,7 @@ KNOWN_KNOBS = (
     DELAY_TMA_STORE_WAIT,
     DYNAMIC_PERSISTENT,
     EXP2_ON_FMA,
+    LARGE_CLUSTERS,
     PREFER_TMA,
 )
 """The environment variables of NVIDIA's compiler that clients set, and those of ours."""
@@ -116,6 +118,8 @@ def find_target(options: CompileOptions) -> GpuTarget | None:
     target = get_target(options.gpu_name)
     if options.disabled_features:
         target = target.without(options.disabled_features)
+    if options.switch(LARGE_CLUSTERS):
+        target = target.with_large_clusters()
     if options.launch == "cluster" and not target.has(Feature.CLUSTER_LAUNCH):
         raise TargetError(f"{target.name} has no clusters, expected --launch=tile or explicit")
     if options.launch == "explicit":

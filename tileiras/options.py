@@ -34,6 +34,8 @@ PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_TMA_STORE_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
 DYNAMIC_PERSISTENT = "TILEIR_DYNAMIC_PERSISTENT"
 EXP2_ON_FMA = "TILEIR_EXP2_ON_FMA"
+LARGE_CLUSTERS = "TILEIR_LARGE_CLUSTERS"
+"""Clusters of as many CTAs as a kernel asks for: more than 8 a launch has to allow."""
 ALWAYS_SWIZZLE = "TILEIR_ALWAYS_SWIZZLE"
 """Asks for what always holds: tiles that TMA writes or reads are swizzled."""
 

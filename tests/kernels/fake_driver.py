@@ -27,6 +27,8 @@ class FakeDriver:
             "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR",
         )
         self.CUdevice_attribute = types.SimpleNamespace(**{names[0]: 9, names[1]: 0})
+        large = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"
+        self.CUfunction_attribute = types.SimpleNamespace(**{large: 14})
         self.CUevent_flags = types.SimpleNamespace(CU_EVENT_DEFAULT=0)
         self.CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
         self.CUstreamCaptureMode = types.SimpleNamespace(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL=1)

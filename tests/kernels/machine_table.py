@@ -39,6 +39,8 @@ TARGETS = ("sm_100", "sm_103", "sm_110", "sm_120", "sm_121")
 """The targets of the table: nobody here has one."""
 BUDGET = 20_000_000
 """Instructions (of groups of threads) after which a kernel is given up."""
+COLUMNS = 512
+"""Of the tensor memory of an SM (PTX ISA, "Tensor Memory Addressing")."""
 RESIDENT = 4
 """CTAs that the machine keeps at a time: those that wait for a lock need others beside them."""
 
@@ -102,13 +104,19 @@ def run_row(row: Row, target: str) -> Result:
     except CompileError as error:
         return Result("refused", detail=str(error))
     try:
-        limits = Limits(BUDGET, resident=RESIDENT)
+        limits = Limits(BUDGET, resident=RESIDENT, ctas_per_sm=_ctas_per_sm(text))
         run_ptx(text, launch.arguments, launch.grid, limits=limits, filename=row.name)
         wrong = launch.difference(launch.arguments)
     except PtxError as error:
         wrong = error.render()
     kind, seconds = "wrong" if wrong else "right", time.perf_counter() - start
     return Result(kind, unit_of(text), wrong, seconds)
+
+
+def _ctas_per_sm(ptx: str) -> int:
+    """2 where tensor memory has columns for two CTAs: then those of the second are others."""
+    columns = re.search(r"tcgen05\.alloc\S+ \[\S+\], (\d+);", ptx)
+    return 2 if columns is not None and 2 * int(columns[1]) <= COLUMNS else 1
 
 
 def applies(row: Row, target: str) -> bool:

@@ -44,7 +44,7 @@ def make(plan: Path, point: Mapping[str, Any], folder: str, target: str) -> dict
     types = ["ptr<f32>"] * 3 + ["i32"]
     resources = {"registers": 7}
     return {
-        "cubin": str(cubin), "entry": name, "block": [1, 1, 1], "types": types,
+        "cubin": str(cubin), "entry": name, "block": [1, 1, 1], "cluster_size": 1, "types": types,
         "resources": resources,
     }  # fmt: skip
 

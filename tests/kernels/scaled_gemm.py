@@ -64,13 +64,16 @@ class _Array:
 
 @dataclass(frozen=True)
 class ScaledGemm:
-    """One form of the product; `b_transposed`: B and its scales are stored N by K."""
+    """One form of the product; `b_transposed`: B and its scales are stored N by K; `scales_step`:
+    rows of scales are known to have a multiple of it.
+    """
 
     element: str
     scale: str
     block: int
     tile: tuple[int, int, int]
     b_transposed: bool = True
+    scales_step: int = 1
 
     def _arrays(self) -> dict[str, _Array]:
         m, n, k = self.tile
@@ -96,7 +99,7 @@ class ScaledGemm:
             "%M = assume div_by<1>, %m : tile<i32>",
             "%N = assume div_by<32>, %n : tile<i32>",
             "%K = assume div_by<32>, %k : tile<i32>",
-            "%S = assume div_by<1>, %s : tile<i32>",
+            f"%S = assume div_by<{self.scales_step}>, %s : tile<i32>",
         ]
         for name, array in arrays.items():
             lines += array.lines(name)

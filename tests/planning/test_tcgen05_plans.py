@@ -97,7 +97,6 @@ def test_a_plan_that_contradicts_the_product_is_our_mistake() -> None:
     ("source", "reason"),
     [
         (gemm(32, 128, 64), "tcgen05 has no instructions for a product of 32x128x64"),
-        (attention(2), "a sum does not start from zero"),
         (
             attention(rows=64),
             "a left operand that is computed has 64 rows, no multiple of 128",

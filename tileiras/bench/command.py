@@ -178,7 +178,13 @@ class _Launching:
                 path = os.path.join(folder, "kernel.cubin")
                 write_output(path, cubin)
                 job = Job(
-                    path, kernel.name, self._grid, kernel.block, types, tuple(self._arguments)
+                    path,
+                    kernel.name,
+                    self._grid,
+                    kernel.block,
+                    types,
+                    tuple(self._arguments),
+                    kernel.cluster_size,
                 )
                 results.append(process.launch(job, folder, self._seconds))
             times = process.time(self._repeats)

@@ -28,7 +28,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, ScaleRowsAttr, is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -389,7 +389,8 @@ def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: O
     if tile.shape != type.shape:
         raise InterpreterError(f"a tile of {tile.shape} is read as one of {type.shape}", op)
     swizzle, row = found.swizzle, inner * storage_bytes(type.element_type)
-    if isinstance(type.encoding, ScaleChunksAttr) and not swizzle and not offset % CHUNK_BYTES:
+    are_scales = isinstance(type.encoding, ScaleChunksAttr | ScaleRowsAttr)
+    if are_scales and not swizzle and not offset % CHUNK_BYTES:
         return tile
     is_swizzled = type.swizzle == swizzle != 0
     if not is_swizzled or row % swizzle or offset % (8 * swizzle):

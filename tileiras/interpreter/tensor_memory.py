@@ -69,7 +69,9 @@ class Sums(InTurns):
     is_scaled: bool = False
     """Whether consumers get the sum behind each product, and scale it where it lies."""
     scaled: Array | None = None
-    """What it was when they did so last."""
+    """What it was when they did so last, or what it starts from where they say."""
+    is_filled: bool = False
+    """Whether consumers store what it starts from."""
 
 
 @dataclass
@@ -82,7 +84,7 @@ class LeftOperands(InTurns):
 
 
 def _create(run: BlockRun, op: tc.CreateAccumulatorOp) -> list[Any]:
-    return [Sums(_blocks(op), is_scaled=op.scaled is not None)]
+    return [Sums(_blocks(op), is_scaled=op.scaled is not None, is_filled=op.filled is not None)]
 
 
 def _blocks(op: tc.CreateAccumulatorOp | tc.CreateLeftOperandOp) -> int:
@@ -224,11 +226,22 @@ def _load(run: BlockRun, op: tc.AccumulatorLoadOp) -> Sequence[Any]:
     sums: Sums = run.value(op.accumulator)
     if sums.loaded >= len(sums.committed):
         raise InterpreterError("a sum is loaded that is never committed: the consumers hang", op)
+    if sums.is_filled and sums.scaled is None:
+        raise InterpreterError("a sum is loaded that nobody has filled: the products hang", op)
     found = _next(sums, op.accumulator)
     if not bool(np.asarray(run.value(op.any)).all()):
         found = np.zeros(found.shape, found.dtype)
     sums.scaled = None
     return placed(op, [found])
+
+
+def _fill(run: BlockRun, op: tc.AccumulatorFillOp) -> list[Any]:
+    """What the next sum starts from."""
+    sums: Sums = run.value(op.accumulator)
+    if sums.scaled is not None:
+        raise InterpreterError("a sum is filled before the one before was loaded", op)
+    sums.scaled = WholeTiles(run, op).value(op.value)
+    return []
 
 
 def _clear(run: BlockRun, op: tc.AccumulatorClearOp) -> list[Any]:
@@ -290,6 +303,7 @@ def effect_rules(equivalents: EquivalentOps) -> dict[type[Operation], EffectRule
         tc.StageReleaseOp: _release,
         tc.AccumulatorLoadOp: _load,
         tc.AccumulatorClearOp: _clear,
+        tc.AccumulatorFillOp: _fill,
         tc.AccumulatorScaleOp: _scale(equivalents),
         tc.CreateLeftOperandOp: _create_left,
         tc.LeftOperandWaitOp: _wait_left,

@@ -26,6 +26,7 @@ from tileiras.planning.operands.tma import (
     contiguous_axis,
     halved_dim,
     has_renewed_map,
+    is_by_tma,
     is_scale_load,
     own_view,
 )
@@ -78,7 +79,7 @@ def _add(
 ) -> None:
     """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
     not waited for before that. One of which a pair has halves comes once already, unless there are
-    other pairs; scales threads copy, each CTA for itself."""
+    other pairs; scales that threads copy come to each CTA for itself."""
     indices = tuple(index for index in load.indices if index in ranked)
     apart = 0
     if func.clustered is None:
@@ -86,7 +87,8 @@ def _add(
             apart |= ranked[index]
         indices = ()
     sharers = _sharers(load, func.cluster_size, apart)
-    if has_renewed_map(load) or sharers == 1 or is_scale_load(load):
+    by_threads = is_scale_load(load) and not is_by_tma(load)
+    if has_renewed_map(load) or sharers == 1 or by_threads:
         return
     axis = contiguous_axis(load)
     if axis is None or tile_cut(own_view(load), axis, sharers) is None:

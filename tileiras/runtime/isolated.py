@@ -45,6 +45,7 @@ class Job:
     block: tuple[int, int, int]
     types: tuple[str, ...]
     arguments: tuple[ArrayFile | int | float, ...]
+    cluster_size: int = 1
 
 
 @dataclass(frozen=True)

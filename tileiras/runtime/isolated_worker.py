@@ -36,6 +36,7 @@ class _Information:
     name: str
     block: tuple[int, int, int]
     parameters: tuple[_Parameter, ...]
+    cluster_size: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class _Loaded:
         with open(job["cubin"], "rb") as stream:
             cubin = stream.read()
         parameters = tuple(_Parameter(kind) for kind in job["types"])
-        known = [_Information(job["entry"], tuple(job["block"]), parameters)]
+        size = job["cluster_size"]
+        known = [_Information(job["entry"], tuple(job["block"]), parameters, size)]
         self._module = Module(cubin, known if parameters else ())
         self._kernel = self._module.kernel(job["entry"])
         self._grid, self._told = tuple(job["grid"]), job["arguments"]

@@ -13,10 +13,12 @@ from tileiras.runtime.arguments import (
     is_numpy_scalar,
     pack_scalar,
 )
-from tileiras.runtime.cuda_driver import GpuError, call
+from tileiras.runtime.cuda_driver import GpuError, call, enumerator
 from tileiras.runtime.streams import is_capturing, stream_number
 
 Grid = tuple[int, int, int]
+PORTABLE_CLUSTER = 8
+"""Fixed: CTAs of the largest cluster that a launch need not allow (CUDA Programming Guide)."""
 
 
 class Parameter(Protocol):
@@ -39,6 +41,11 @@ class LaunchInformation(Protocol):
     @property
     def block(self) -> tuple[int, int, int]:
         """The block to launch with, in threads."""
+        ...
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
         ...
 
     @property
@@ -67,7 +74,12 @@ class Module:
         if self._kernels and name not in self._kernels:
             raise GpuError(f"no kernel '{name}', found: {', '.join(self._kernels)}")
         function = call("cuModuleGetFunction", self._module, name.encode())
-        return Kernel(name, function, self._kernels.get(name))
+        information = self._kernels.get(name)
+        if information is not None and information.cluster_size > PORTABLE_CLUSTER:
+            allowed = "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED"
+            attribute = enumerator("CUfunction_attribute", allowed)
+            call("cuFuncSetAttribute", function, attribute, 1)
+        return Kernel(name, function, information)
 
     def unload(self) -> None:
         """Gives the module back; its kernels must not be launched any more."""

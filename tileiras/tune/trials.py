@@ -216,6 +216,7 @@ class Trials:
             tuple(told["block"]),
             tuple(told["types"]),
             arguments,
+            told["cluster_size"],
         )
 
     def run(self, point: Point, made: Made, best: float | None) -> Result:

@@ -243,6 +243,7 @@ def make(
         "cubin": cubin,
         "entry": name,
         "block": kernel.block,
+        "cluster_size": kernel.cluster_size,
         "types": [parameter.type for parameter in kernel.parameters],
         "resources": asdict(used) if used is not None else {},
     }

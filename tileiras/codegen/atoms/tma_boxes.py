@@ -44,6 +44,18 @@ def contiguous_dim(type: TiledViewType) -> int | None:
     return max(axes, key=order, default=None)
 
 
+def plain_dim(type: TiledViewType) -> int | None:
+    """The tile dim along which memory is contiguous and rows have 16 bytes, too few to be swizzled.
+
+    None if there is none.
+    """
+    size = storage_bytes(type.memref.element_type)
+    for axis, dim in enumerate(type.dim_map):
+        if type.memref.strides[dim] == 1 and type.tile_shape[axis] * size == CHUNK_BYTES:
+            return axis
+    return None
+
+
 def tile_swizzle(type: TiledViewType, axis: int) -> int:
     """Bytes of a row of a panel where `axis` is the contiguous dim of the tile."""
     span = _swizzle(type, axis)
@@ -59,6 +71,8 @@ def _swizzle(type: TiledViewType, axis: int) -> int:
 
 def _span(type: TiledViewType, axis: int) -> int:
     """Elements of a row of a panel."""
+    if axis == plain_dim(type):
+        return type.tile_shape[axis]
     return tile_swizzle(type, axis) // storage_bytes(type.memref.element_type)
 
 

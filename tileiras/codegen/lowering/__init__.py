@@ -124,6 +124,10 @@ def lower_function(
     used = [scratch] if scratch.size.data else []
     # ptxas lays variables out as they come: the most aligned ones first leave no gaps.
     made = sorted([*used, *ctx.globals_made], key=lambda item: -item.align.data)
+    if ctx.roles.tensor_memory is not None:
+        from tileiras.codegen.lowering.tensor_memory import keep_apart
+
+        keep_apart(ctx, made)
     _check_shared_memory(func, target, made)
     return [*made, kernel]
 

@@ -18,6 +18,7 @@ from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.thread_map import ThreadMap
+from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -207,6 +208,8 @@ class SumPipeline:
     parity: Variable
     adds: Variable
     """1 once a product has been issued for the stage of the warp role."""
+    is_filled: bool = False
+    """Whether consumers store what the sum starts from: they hand the stage back by that."""
     is_scaled: bool = False
     """Whether consumers scale the sum where it lies. The warp role goes on to the next parity when
     it acquires, they when they have waited.
@@ -252,9 +255,12 @@ class SumPipeline:
 
 @dataclass
 class TensorMemory:
-    """What a kernel has of it: the cell in shared memory with its address, and the sums there."""
+    """What a kernel has of it: the cell in shared memory with its address, its variable, and the
+    sums there.
+    """
 
     cell: SSAValue
+    variable: llvm_memory.GlobalOp
     pipelines: dict[SSAValue, SumPipeline]
     product_warp: tc.ProductWarpOp | None = None
     scales_end: int = 0
@@ -355,6 +361,8 @@ class RoleState:
     """Threads of a CTA, all warp roles together."""
     launched_registers: int = 0
     """Registers of a thread when the kernel starts."""
+    trades_registers: bool = False
+    """Whether it starts with exactly these."""
     blocks: tuple[SSAValue, ...] | None = None
     """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_tile_first` says
     it.

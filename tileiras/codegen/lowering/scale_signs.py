@@ -49,6 +49,8 @@ class SignedOperand:
     blocks: int
     is_halved: bool = False
     """Whether this CTA of a pair has but its half of the f4, with the scales of both halves."""
+    is_unseen: bool = True
+    """Whether nobody has looked at the signs of its scales."""
 
     @property
     def rows(self) -> int:
@@ -61,12 +63,19 @@ class SignedOperand:
         return min(CHUNK_ROWS, self.rows) // _LANES
 
 
-def apply_signs(ctx: KernelLowering, operands: tuple[SignedOperand, ...]) -> None:
-    """Moves the signs of scales to the f4 in stages, by all lanes of a warp, if there are any."""
+def apply_signs(
+    ctx: KernelLowering, operands: tuple[SignedOperand, ...], seen: SSAValue | None
+) -> None:
+    """Moves the signs of scales to the f4 in stages, by all lanes of a warp, if there are any.
+
+    `seen` (i32) has those of the scales that are not `unseen`.
+    """
     b = ctx.b
     lane = b.and_(b.thread_id(), b.i32(_LANES - 1))
-    found: SSAValue = b.i32(0)
+    found: SSAValue = b.i32(0) if seen is None else seen
     for operand in operands:
+        if not operand.is_unseen:
+            continue
         place = b.gep(operand.scales, b.zext(b.mul(lane, b.i32(_ROW_BYTES)), i64))
         for chunk in range(chunks(operand.rows, operand.blocks)):
             words = b.load(b.gep(place, chunk * CHUNK_BYTES), vector_type(i32, 4), _ROW_BYTES)

@@ -64,11 +64,12 @@ def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
         cell = llvm_memory.GlobalOp.make(ctx.symbols.unique("tmem"), BARRIER_BYTES, SHARED, 8)
         ctx.add_globals(cell)
         ctx.scratch.reserve(BARRIER_BYTES)
-        ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), {})
+        ctx.roles.tensor_memory = TensorMemory(ctx.prologue.address_of(cell), cell, {})
     blocks = _number(op.blocks, 1)
     readers = op.readers.data // blocks
     pipeline = _pipeline(ctx, op.stages.data, op.column.data, op.columns.data, readers, 1, blocks)
     pipeline.is_scaled, pipeline.is_paired = op.scaled is not None, op.pair is not None
+    pipeline.is_filled = op.filled is not None
     ctx.roles.tensor_memory.pipelines[op.result] = pipeline
 
 
@@ -172,18 +173,19 @@ def start_product_warp(ctx: KernelLowering) -> None:
 
 
 def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until the consumers have loaded what was in the stage."""
+    """Waits until the consumers have loaded what was in the stage, or stored what is to be."""
     if not isinstance(op, tc.AccumulatorAcquireOp):
         raise InternalError("the rule of accumulator_acquire got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
-    b.mbarrier_wait(empty, b.xor(pipeline.parity.get(b), b.i32(1)))
+    parity = pipeline.parity.get(b)
+    b.mbarrier_wait(empty, parity if pipeline.is_filled else b.xor(parity, b.i32(1)))
     b.tcgen05_fence("after_thread_sync")
     if pipeline.is_scaled:
         if _is_last(op, pipeline):
             pipeline.advance(b)
     else:
-        pipeline.adds.set(b, b.i32(0))
+        pipeline.adds.set(b, b.i32(int(pipeline.is_filled)))
 
 
 def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -380,6 +382,20 @@ def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
     return found
 
 
+def lower_accumulator_fill(ctx: KernelLowering, op: Operation) -> None:
+    """Stores this warp's part, and hands the stage to the products, each warp for itself."""
+    if not isinstance(op, tc.AccumulatorFillOp):
+        raise InternalError("the rule of accumulator_fill got another operation")
+    b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
+    rows, columns = ctx.layout(op.value.type).shape
+    address, (repeats, offsets) = own_part(ctx, (rows, columns), op.shape.data, pipeline)
+    value = ctx.value(op.value)
+    words = b.bitcast(value, vector_type(integer_type(32), lanes_of(value.type) or 1))
+    b.tcgen05_st(address, op.shape.data, repeats, offsets, words)
+    empty = pipeline.empty_barrier(b, pipeline.stage.get(b), own_block(ctx, pipeline))
+    _release(ctx, empty, pipeline.is_paired)
+
+
 def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     """Waits, loads this warp's part, and hands the stage back, each warp for itself."""
     if not isinstance(op, tc.AccumulatorLoadOp):
@@ -389,7 +405,9 @@ def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
     stage = pipeline.stage.get(b)
     _wait_for_sum(ctx, pipeline)
     loaded = _load(ctx, op, pipeline)
-    _release(ctx, pipeline.empty_barrier(b, stage, own_block(ctx, pipeline)), pipeline.is_paired)
+    if not pipeline.is_filled:
+        empty = pipeline.empty_barrier(b, stage, own_block(ctx, pipeline))
+        _release(ctx, empty, pipeline.is_paired)
     pipeline.advance(b)
     ctx.values[op.result] = _zeros_unless(ctx, ctx.value(op.any), loaded)
 
@@ -486,6 +504,7 @@ RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
     tc.AccumulatorCommitOp: lower_accumulator_commit,
     tc.AccumulatorLoadOp: lower_accumulator_load,
     tc.AccumulatorClearOp: lower_accumulator_clear,
+    tc.AccumulatorFillOp: lower_accumulator_fill,
     tc.AccumulatorScaleOp: lower_accumulator_scale,
     tc.CreateLeftOperandOp: lower_create_left_operand,
     tc.LeftOperandStoreOp: lower_left_operand_store,

@@ -17,6 +17,7 @@ from tileiras.codegen.atoms.tcgen05 import MOST_N
 from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_scaled_kind
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.scale_rows import put_in_chunks
 from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
 from tileiras.codegen.lowering.tensor_memory import tensor_memory
@@ -30,7 +31,7 @@ from tileiras.dialects.layout.scale_factors import (
     chunks,
     scale_columns,
 )
-from tileiras.dialects.nv_tileas.memdesc import is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import ScaleRowsAttr, is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.errors import InternalError
 
@@ -45,13 +46,21 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
     blocks = scale_blocks(op.lhs_scale)
+    sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
+    seen = _put_in_chunks(ctx, op)
     if not kind.has_signs:
-        sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
         signed = (
-            SignedOperand(ctx.value(tile), operand, ctx.value(scale), blocks, _is_halved(tile))
+            SignedOperand(
+                ctx.value(tile),
+                operand,
+                ctx.value(scale),
+                blocks,
+                _is_halved(tile),
+                not _lie_in_rows(scale),
+            )
             for tile, operand, scale in sides
         )
-        apply_signs(ctx, tuple(signed))
+        apply_signs(ctx, tuple(signed), seen)
     ctas = 1 if op.pair is None else 2
     columns = rhs.extent * ctas
     behind = scale_columns(lhs.extent, blocks)
@@ -101,6 +110,26 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
                 pair=pair,
             )
     pipeline.adds.set(b, b.i32(1))
+
+
+def _put_in_chunks(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> SSAValue | None:
+    """Scales that lie in rows are put in chunks. i32: theirs, or-ed; None where there are none."""
+    operands = [
+        (ctx.value(scales), scales.type.shape[axis])
+        for scales, axis in ((op.lhs_scale, 0), (op.rhs_scale, 1))
+        if is_in_smem(scales.type) and _lie_in_rows(scales)
+    ]
+    if not operands:
+        return None
+    seen = put_in_chunks(ctx, operands)
+    ctx.b.fence_proxy_async()
+    ctx.b.warp_barrier()
+    return seen
+
+
+def _lie_in_rows(scales: SSAValue) -> bool:
+    """Whether scales lie as TMA brings them."""
+    return is_in_smem(scales.type) and isinstance(scales.type.encoding, ScaleRowsAttr)
 
 
 def _is_halved(tile: SSAValue) -> bool:

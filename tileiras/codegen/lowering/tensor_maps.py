@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 
-from tileiras.codegen.atoms.tma_boxes import contiguous_dim
+from tileiras.codegen.atoms.tma_boxes import contiguous_dim, plain_dim
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pipelines import RoleState, Variable
@@ -467,7 +467,7 @@ Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]
 def _fields(ctx: KernelLowering, op: pl.MakeTensorMapOp) -> Fields:
     """What goes into a map."""
     b, type, memref = ctx.b, view_type_of(op.view), memref_of(op.view)
-    axis = contiguous_dim(type)
+    axis = contiguous_dim(type) if op.swizzle.data else plain_dim(type)
     if axis is None:
         raise InternalError("a view for TMA has no contiguous dim", where="tma")
     order = [type.dim_map[dim] for dim in tma_dims(type, axis)]

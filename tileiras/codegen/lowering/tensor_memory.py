@@ -1,18 +1,23 @@
 """Tensor memory of a CTA: who allocates it, where it is, and which part of a tile is a warp's.
 
 A warp of the consumers allocates the columns before all warp roles meet, and gives them back when
-all consumers have loaded what they wait for: by then every product is done.
+all consumers have loaded what they wait for: by then every product is done. CTAs that share an SM
+share its columns (decision 0056).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.tcgen05 import HALF_LANES, load_registers
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import SumPipeline, TensorMemory
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS
-from tileiras.dialects.llvm.types import integer_type
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.types import SHARED, integer_type
 from tileiras.errors import InternalError
 
 MOST_REGISTERS = 128
@@ -64,6 +69,27 @@ def deallocate(ctx: KernelLowering) -> None:
     with ctx.where(_is_last_warp(ctx)):
         ctx.b.tcgen05_fence("after_thread_sync")
         ctx.b.tcgen05_dealloc(memory.address(), memory.columns, memory.is_paired)
+
+
+def keep_apart(ctx: KernelLowering, variables: Iterable[GlobalOp]) -> None:
+    """Takes shared memory until no more CTAs fit an SM than it has columns for.
+
+    So none waits for columns of its own kernel, which those might not give back that wait for it:
+    CTAs of its cluster, or others with a lock. Where registers are traded, their number at the
+    launch is known, and that may be enough.
+    """
+    memory, target, roles = ctx.roles.tensor_memory, ctx.target, ctx.roles
+    if memory is None:
+        return
+    ctas = target.tmem_columns // memory.columns
+    registers = roles.threads * roles.launched_registers
+    if roles.trades_registers and (ctas + 1) * registers > target.registers_per_sm:
+        return
+    taken = sum(item.size.data for item in variables if item.space.data == SHARED)
+    missing = target.shared_memory_of_each(ctas + 1) + 1 - taken
+    if missing > 0:
+        units = -(-missing // BARRIER_BYTES) * BARRIER_BYTES
+        memory.variable.properties["size"] = IntAttr(memory.variable.size.data + units)
 
 
 def _is_last_warp(ctx: KernelLowering) -> SSAValue:

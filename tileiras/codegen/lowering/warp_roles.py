@@ -164,6 +164,7 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     of_part = -(-warps * op.ctas.data // target.partitions) * WARP_THREADS
     registers = target.registers_per_sm // (target.partitions * of_part)
     ctx.roles.launched_registers = target.whole_units(registers)
+    ctx.roles.trades_registers = op.producer_registers.data > 0
 
 
 def _lower_producer_warps(

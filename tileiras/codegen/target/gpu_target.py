@@ -21,6 +21,8 @@ class GpuTarget:
     with registers of their own, to which the warps of a CTA are dealt out.
     `tmem_lanes` and `tmem_columns`: tensor memory of an SM, in cells of 32 bits; none without
     tcgen05 (PTX ISA, "Tensor Memory").
+    `max_cluster`: CTAs of a cluster that every launch allows; `largest_cluster`: of one that the
+    hardware has (CUDA Programming Guide, "Thread Block Clusters").
     `performance`: how fast it is, for those who choose between correct programs.
     `llvm_processor` and `llvm_ptx_version` are what LLVM compiles for: `ptx_target` and
     `ptx_version` where LLVM knows these, else an older processor's. `ptxas_release` is the first
@@ -40,6 +42,7 @@ class GpuTarget:
     max_warps_per_sm: int
     max_ctas_per_sm: int
     max_cluster: int
+    largest_cluster: int
     performance: Performance = HOPPER
     tmem_lanes: int = 0
     tmem_columns: int = 0
@@ -81,6 +84,12 @@ class GpuTarget:
         limit = self.static_shared_limit
         words = f"uses too much shared data ({size:#x} bytes, {limit:#x} max)"
         return f"{words}: {size} bytes of shared memory, {self.name} has {limit}"
+
+    def with_large_clusters(self) -> GpuTarget:
+        """The same target for launches that allow clusters which are not portable
+        (`CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`).
+        """
+        return replace(self, max_cluster=self.largest_cluster)
 
     def without(self, features: Iterable[Feature | str]) -> GpuTarget:
         """The same target with capabilities taken away, given as members or by name.

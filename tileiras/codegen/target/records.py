@@ -25,6 +25,12 @@ _PTXAS_RELEASE = (13, 0)
 _CTAS: Mapping[str, int] = {"sm_86": 16, "sm_87": 16, "sm_88": 16, "sm_89": 24}
 """CTAs that an SM holds, where it is not 32 with 64 warps and 24 with 48."""
 
+_PORTABLE_CLUSTER = 8
+"""CTAs (CUDA Programming Guide, "Thread Block Clusters")."""
+_LARGEST_CLUSTERS: Mapping[str, int] = dict.fromkeys(("sm_90", "sm_100", "sm_103"), 16)
+"""Where the hardware has larger ones, if the launch allows them (tuning guides of Hopper and
+Blackwell; an H200 launched one of 16, and refused it without)."""
+
 _KIB = 1024
 _OLD_STATIC_SHARED_KIB = 48
 """ptxas takes no more static shared memory before sm_90, the block's limit since (tried, 13.5)."""
@@ -93,7 +99,8 @@ def _target(
         static_shared_limit=(block_kib if clusters else _OLD_STATIC_SHARED_KIB) * _KIB,
         max_warps_per_sm=warps,
         max_ctas_per_sm=_CTAS.get(name, warps // 2),
-        max_cluster=8 if clusters else 1,
+        max_cluster=_PORTABLE_CLUSTER if clusters else 1,
+        largest_cluster=_LARGEST_CLUSTERS.get(name, _PORTABLE_CLUSTER) if clusters else 1,
         performance=PERFORMANCE[name],
         tmem_lanes=tmem_lanes,
         tmem_columns=tmem_columns,

@@ -25,8 +25,10 @@ CHUNK_COLUMNS = 4
 """Columns of tensor memory that it fills."""
 GROUP_BYTES = 128
 """Eight rows of 16 bytes: a core matrix (PTX ISA, "Canonical layouts", no swizzle)."""
-_LANE_ROWS = 32
-_ROW_BYTES = 16
+LANE_ROWS = 32
+"""Rows of a chunk whose scales follow each other, 16 bytes apart."""
+ROW_BYTES = 16
+"""Of a chunk: what a lane of tensor memory gets of it."""
 
 
 def row_chunks(rows: int) -> int:
@@ -57,7 +59,7 @@ def chunk_number(row: int, block: int, rows: int) -> int:
 def scale_offset(row: int, block: int, rows: int) -> int:
     """Bytes from the first scale of an operand of `rows` to that of a row and block."""
     within = row % CHUNK_ROWS
-    place = within % _LANE_ROWS * _ROW_BYTES + within // _LANE_ROWS * WORD_BLOCKS
+    place = within % LANE_ROWS * ROW_BYTES + within // LANE_ROWS * WORD_BLOCKS
     return chunk_number(row, block, rows) * CHUNK_BYTES + place + block % WORD_BLOCKS
 
 

@@ -129,6 +129,23 @@ class ScaleChunksAttr(ParametrizedAttribute):
 
 
 @irdl_attr_definition
+class ScaleRowsAttr(ParametrizedAttribute):
+    """Scales of a product whose K runs along dim `k_axis`, as TMA brings them: the 16 bytes of a
+    row, and those of the next one behind them.
+
+    The product puts them in chunks (`scale_chunks`) where they lie, and so is the only one that
+    reads them.
+    """
+
+    name = "nv_tileas.scale_rows"
+    SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
+    k_axis: IntAttr
+
+    def __init__(self, k_axis: int):
+        super().__init__(IntAttr(k_axis))
+
+
+@irdl_attr_definition
 class SharedLinearAttr(ParametrizedAttribute):
     """As the layout says: {offset} (elements) -> coordinates. Any thread reads any element."""
 
@@ -175,6 +192,7 @@ Encoding = (
     NvmmaSharedAttr
     | PairSharedAttr
     | ScaleChunksAttr
+    | ScaleRowsAttr
     | SharedLinearAttr
     | ThreadCellsAttr
     | TensorMemoryAttr
@@ -183,6 +201,7 @@ ENCODINGS = (
     NvmmaSharedAttr,
     PairSharedAttr,
     ScaleChunksAttr,
+    ScaleRowsAttr,
     SharedLinearAttr,
     ThreadCellsAttr,
     TensorMemoryAttr,
@@ -281,7 +300,7 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         match self.encoding:
             case NvmmaSharedAttr() | PairSharedAttr():
                 return self.encoding.major.data
-            case ScaleChunksAttr():
+            case ScaleChunksAttr() | ScaleRowsAttr():
                 return self.encoding.k_axis.data
             case _:
                 raise InternalError(f"no dim of {self} is contiguous", where="memdesc")

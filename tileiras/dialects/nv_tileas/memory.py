@@ -26,6 +26,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
     IN_SMEM,
     MemDescType,
     ScaleChunksAttr,
+    ScaleRowsAttr,
     ThreadCellsAttr,
 )
 from tileiras.dialects.nv_tileas.ways import IS_WAY, WAYS, check_way, smem_bytes
@@ -143,7 +144,7 @@ class AllocTensorOp(IRDLOperation):
         """There is a stage, of a tile of known size, where no other buffer lies meanwhile."""
         if self.stages.data < 1:
             raise VerifyException("alloc_tensor needs a stage")
-        if isinstance(buffer_type(self.result).encoding, ScaleChunksAttr):
+        if isinstance(buffer_type(self.result).encoding, ScaleChunksAttr | ScaleRowsAttr):
             raise VerifyException("alloc_tensor of scales, which are part of a stage")
         if self.offset is None:
             return

@@ -35,7 +35,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
 )
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -72,10 +72,13 @@ class CreateAccumulatorOp(IRDLOperation):
     Of a `pair` of CTAs each has its rows, and both make and hand back a stage together.
     One of `blocks` is filled and handed back in so many blocks of rows, each by itself: operations
     of the warp that issues products say which `block`, consumers have the one of their warpgroup.
+    Sums of one that is `filled` do not start from zero: consumers store what they start from, and
+    hand the stage back by that.
     """
 
     name = "nv_tileas.create_accumulator"
     scaled = opt_prop_def(UnitAttr)
+    filled = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
     blocks = opt_prop_def(IntAttr)
     stages = prop_def(IntAttr)
@@ -111,7 +114,7 @@ class ProductWarpOp(IRDLOperation):
 
 @irdl_op_definition
 class AccumulatorAcquireOp(IRDLOperation):
-    """Waits until the next stage has been read: its sums start from zero."""
+    """Waits until the next stage has been read: its sums start from zero, or has been filled."""
 
     name = "nv_tileas.accumulator_acquire"
     accumulator = operand_def(IN_TMEM)
@@ -184,16 +187,26 @@ class AccumulatorLoadOp(IRDLOperation):
 
     def verify_(self) -> None:
         """A known shape of the instruction; the tile of the accumulator."""
-        if self.shape.data not in LOAD_SHAPES:
-            raise VerifyException(f"{self.name}: unknown shape '{self.shape.data}'")
-        type, source = self.result.type, self.accumulator.type
-        if (
-            not isinstance(type, TensorType)
-            or not is_in_tmem(source)
-            or type.get_shape() != source.shape
-            or type.element_type != source.element_type
-        ):
-            raise VerifyException(f"{self.name}: {source} does not give {type}")
+        _check_shape(self, self.shape)
+        _check_tile(self, self.result.type, self.accumulator.type, "does not give")
+
+
+@irdl_op_definition
+class AccumulatorFillOp(IRDLOperation):
+    """Stores what the sums of the next stage start from, and gives it to the products.
+
+    Consumers have loaded what was there, each warp its part. `shape`: as of `accumulator_load`.
+    """
+
+    name = "nv_tileas.accumulator_fill"
+    accumulator = operand_def(IN_TMEM)
+    value = operand_def()
+    shape = prop_def(StringAttr)
+
+    def verify_(self) -> None:
+        """A known shape of the instruction; the tile of the accumulator."""
+        _check_shape(self, self.shape)
+        _check_tile(self, self.value.type, self.accumulator.type, "is not filled by")
 
 
 @irdl_op_definition
@@ -220,14 +233,7 @@ class AccumulatorScaleOp(IRDLOperation):
 
     def verify_(self) -> None:
         """The shape of the accumulator."""
-        type, target = self.factors.type, self.accumulator.type
-        if (
-            not isinstance(type, TensorType)
-            or not is_in_tmem(target)
-            or type.get_shape() != target.shape
-            or type.element_type != target.element_type
-        ):
-            raise VerifyException(f"{self.name}: {target} is not scaled by {type}")
+        _check_tile(self, self.factors.type, self.accumulator.type, "is not scaled by")
 
 
 @irdl_op_definition
@@ -300,6 +306,23 @@ class LeftOperandReleaseOp(IRDLOperation):
     block = opt_prop_def(IntAttr)
 
 
+def _check_shape(op: IRDLOperation, shape: StringAttr) -> None:
+    """Raises for an unknown shape of the instruction."""
+    if shape.data not in LOAD_SHAPES:
+        raise VerifyException(f"{op.name}: unknown shape '{shape.data}'")
+
+
+def _check_tile(op: IRDLOperation, type: Attribute, place: Attribute, what: str) -> None:
+    """Raises unless a tile in registers is one of an accumulator."""
+    if (
+        not isinstance(type, TensorType)
+        or not is_in_tmem(place)
+        or type.get_shape() != place.shape
+        or type.element_type != place.element_type
+    ):
+        raise VerifyException(f"{op.name}: {place} {what} {type}")
+
+
 def _check_pair(op: Tcgen05DotOp | Tcgen05DotScaledOp) -> None:
     """Raises unless a pair of CTAs has columns of the right operand each, and nobody else has."""
     type = op.rhs.type
@@ -324,6 +347,7 @@ TCGEN05_OPS = (
     StageReleaseOp,
     AccumulatorCommitOp,
     AccumulatorLoadOp,
+    AccumulatorFillOp,
     AccumulatorClearOp,
     AccumulatorScaleOp,
     CreateLeftOperandOp,

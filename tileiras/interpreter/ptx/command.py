@@ -42,6 +42,12 @@ def _triple(text: str) -> Triple:
     return x, y, z
 
 
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError("expected a positive number")
+    return int(text)
+
+
 def _parser() -> CommandParser:
     parser = CommandParser("tileiras-run", description=__doc__)
     parser.add_argument("file", help="PTX text")
@@ -57,6 +63,13 @@ def _parser() -> CommandParser:
         default=Limits().instructions,
         metavar="N",
         help="instructions after which the run ends with an error",
+    )
+    parser.add_argument(
+        "--ctas-per-sm",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="CTAs (of as many clusters) that share the tensor memory of an SM",
     )
     parser.add_argument("--no-races", action="store_true", help="do not look for races")
     parser.add_argument("--color", choices=COLORS, default=COLORS[0], metavar="WHEN")
@@ -114,7 +127,7 @@ def run(arguments: Sequence[str]) -> int:
             kernel=options.kernel,
             cluster=options.cluster,
             dynamic_shared=options.dynamic_shared,
-            limits=Limits(instructions=options.budget),
+            limits=Limits(instructions=options.budget, ctas_per_sm=options.ctas_per_sm),
             checks_races=not options.no_races,
             filename=options.file,
         )

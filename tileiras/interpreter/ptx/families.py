@@ -25,6 +25,7 @@ FAMILIES = (
     "tma",
     "tcgen05",
     "tmem",
+    "tmem_allocation",
     "warp",
     "wgmma",
 )

@@ -30,13 +30,9 @@ _NEVER = 1 << 60
 def run_grid(grid: Grid) -> None:
     """Runs all clusters of a grid; those that wait for others take turns."""
     resident: list[Cluster] = []
-    slot = 0
     while grid.waiting or resident:
-        if grid.waiting and len(resident) < grid.limits.resident:
-            resident.append(Cluster(grid, grid.waiting.popleft(), slot))
-            slot += 1
-            if grid.checks_races:
-                _watch(resident[-1])
+        for _ in range(grid.limits.ctas_per_sm):
+            _start_cluster(grid, resident)
         before = grid.executed
         still = []
         for cluster in resident:
@@ -44,8 +40,27 @@ def run_grid(grid: Grid) -> None:
             if not all(cta.is_done for cta in cluster.ctas):
                 still.append(cluster)
         resident = still
-        if grid.executed == before and not grid.waiting and resident:
+        goes_on = grid.executed != before or any(cluster.ends_turn for cluster in resident)
+        can_start = grid.waiting and len(resident) < grid.limits.resident
+        if resident and not goes_on and not can_start:
+            for cluster in resident:
+                _report_waiting(cluster)
             raise PtxRuntimeError("no CTA makes progress")
+
+
+def _start_cluster(grid: Grid, resident: list[Cluster]) -> None:
+    """Starts a cluster that waits, if there is room."""
+    if not grid.waiting or len(resident) >= grid.limits.resident:
+        return
+    resident.append(Cluster(grid, grid.waiting.popleft(), _free_slot(resident)))
+    if grid.checks_races:
+        _watch(resident[-1])
+
+
+def _free_slot(resident: list[Cluster]) -> int:
+    """The first slot that no resident cluster has."""
+    taken = {cluster.slot for cluster in resident}
+    return next(slot for slot in range(len(taken) + 1) if slot not in taken)
 
 
 def _watch(cluster: Cluster) -> None:
@@ -56,11 +71,19 @@ def _watch(cluster: Cluster) -> None:
 
 
 def run_cluster(cluster: Cluster) -> None:
-    """Runs until all CTAs have ended or all that can go on are spinning."""
+    """Runs until all CTAs have ended, or all that can go on are spinning, or wait for others.
+
+    Of clusters that share SMs every other one has its CTAs begin in the opposite order.
+    """
+    order = cluster.ctas[:: -1 if cluster.slot % cluster.grid.limits.ctas_per_sm % 2 else 1]
+    cluster.ends_turn = False
     while True:
         progress = False
-        for cta in cluster.ctas:
+        for cta in order:
             progress |= run_cta(cta)
+            if cluster.ends_turn:
+                _forget_yields(cluster)
+                return
         if progress:
             continue
         if all(cta.is_done for cta in cluster.ctas):
@@ -70,8 +93,9 @@ def run_cluster(cluster: Cluster) -> None:
             cluster.pending.popleft().finish()
             continue
         if any((cta.yielded & (cta.status == READY)).any() for cta in cluster.ctas):
-            for cta in cluster.ctas:
-                cta.yielded[:] = False
+            _forget_yields(cluster)
+            return
+        if any(waiter.is_for_others for cta in cluster.ctas for waiter in cta.waiters):
             return
         _deadlock(cluster)
 
@@ -83,6 +107,21 @@ def _drain(cluster: Cluster) -> None:
     for cta in cluster.ctas:
         if cta.tmem is not None:
             cta.tmem.check_freed(cta)
+
+
+def _forget_yields(cluster: Cluster) -> None:
+    """Threads that let others go first go on in the cluster's next turn."""
+    for cta in cluster.ctas:
+        cta.yielded[:] = False
+
+
+def _report_waiting(cluster: Cluster) -> None:
+    """A fault at whoever waits for CTAs of other clusters, of which none goes on."""
+    for cta in cluster.ctas:
+        for waiter in cta.waiters:
+            if waiter.is_for_others:
+                thread = int(np.flatnonzero(waiter.mask)[0])
+                cta.fault(waiter.line, f"deadlock: no CTA gives back {waiter.what}", thread)
 
 
 def _deadlock(cluster: Cluster) -> None:
@@ -101,6 +140,8 @@ def run_cta(cta: Cta) -> bool:
     progress = False
     while True:
         ready = (cta.status == READY) & ~cta.yielded
+        if cta.cluster.ends_turn:
+            return progress
         if ready.any():
             _run_group(cta, ready)
             progress = True

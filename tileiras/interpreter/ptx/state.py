@@ -49,13 +49,17 @@ class Active:
 
 @dataclass(eq=False)
 class Waiter:
-    """Threads that wait: `poll` says whether they may go on, `resume` is done then."""
+    """Threads that wait: `poll` says whether they may go on, `resume` is done then.
+
+    `is_for_others`: CTAs of other clusters may end the wait.
+    """
 
     mask: np.ndarray
     poll: Callable[[], bool]
     resume: Callable[[], None]
     line: int
     what: str
+    is_for_others: bool = False
 
 
 @dataclass
@@ -69,10 +73,15 @@ class AsyncWork:
 
 @dataclass
 class Limits:
-    """Bounds of a run: instructions of all CTAs together, and CTAs that are resident at once."""
+    """Bounds of a run: instructions of all CTAs together, and clusters that are resident at once.
+
+    `ctas_per_sm` clusters have their CTAs on the same SMs, and go on in turns where they allocate
+    tensor memory.
+    """
 
     instructions: int = 50_000_000
     resident: int = 132
+    ctas_per_sm: int = 1
 
 
 class Cta:
@@ -109,6 +118,12 @@ class Cta:
     def is_done(self) -> bool:
         """Whether every thread has exited."""
         return bool((self.status == EXITED).all())
+
+    @property
+    def sm(self) -> int:
+        """The number of the SM on which it runs."""
+        group = self.cluster.slot // self.grid.limits.ctas_per_sm
+        return group * len(self.cluster.ctas_at) + self.rank
 
     def address_of(self, symbol: Sym) -> int:
         """The address of a variable in its own state space."""
@@ -174,7 +189,7 @@ def _thread_registers(cta: Cta, size: int) -> Iterator[tuple[str, np.ndarray]]:
     yield "lanemask_ge", ~(bit - np.uint32(1))
     constants = {
         "nwarpid": -(-size // WARP),
-        "smid": cluster.slot * len(cluster.ctas_at) + cta.rank,
+        "smid": cta.sm,
         "nsmid": max(grid.limits.resident, 1),
         "cluster_ctarank": cta.rank,
         "cluster_nctarank": len(cluster.ctas_at),
@@ -201,14 +216,20 @@ def _thread_registers(cta: Cta, size: int) -> Iterator[tuple[str, np.ndarray]]:
 
 @dataclass(eq=False)
 class Cluster:
-    """CTAs that run together; `pending` is their asynchronous work, oldest first."""
+    """CTAs that run together; `pending` is their asynchronous work, oldest first.
+
+    `slot` counts from 0: no two clusters that are resident at once have the same. `ends_turn`:
+    other clusters are to go on first.
+    """
 
     grid: Grid
     index: Triple
     slot: int
+    ends_turn: bool = False
     ctas: list[Cta] = field(default_factory=list)
     pending: deque[AsyncWork] = field(default_factory=deque)
     barrier: Any = None
+    tmem_requests: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shape = self.grid.cluster
@@ -243,6 +264,7 @@ class Grid:
     waiting: deque[Triple] = field(default_factory=deque)
     executed: int = 0
     log: list[str] = field(default_factory=list)
+    tensor_memories: dict[int, Any] = field(default_factory=dict)
 
     @property
     def shared_bytes(self) -> int:

@@ -1,5 +1,5 @@
-"""Tensor memory: allocation, loads, stores, copies from shared memory (PTX ISA, "Tensor Memory",
-"tcgen05.alloc", "tcgen05.ld", "tcgen05.st", "tcgen05.cp").
+"""Tensor memory: whose it is, loads, stores, copies from shared memory (PTX ISA, "Tensor Memory",
+"tcgen05.ld", "tcgen05.st", "tcgen05.cp").
 
 An address has the lane in bits 16 and up and the column below. A warp reaches the 32 lanes of its
 number modulo 4. Loads may be used, and stores are made, when the warp waits.
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tileiras.interpreter.ptx.access import locate
 from tileiras.interpreter.ptx.decoding import Decoder, Execute, Read, spread
 from tileiras.interpreter.ptx.descriptors import byte_offsets, tcgen05_descriptor
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
@@ -20,10 +19,13 @@ from tileiras.interpreter.ptx.program import Reg
 from tileiras.interpreter.ptx.rules import rule
 from tileiras.interpreter.ptx.state import WARP, Active, Cta
 from tileiras.interpreter.ptx.syntax import Address, Immediate
-from tileiras.interpreter.ptx.types import B32, B64, U32
+from tileiras.interpreter.ptx.types import B32, B64
 
 LANES, COLUMNS = 128, 512
-_SMALLEST = 32
+SMALLEST = 32
+"""Columns that can be allocated at least."""
+POISON = np.uint32(0x7FFFDEAD)
+"""What columns hold when they are allocated: no number."""
 
 
 @dataclass
@@ -36,119 +38,93 @@ class LateStore:
     values: np.ndarray
 
 
+@dataclass(frozen=True)
+class Allocation:
+    """Columns of a CTA, and the line that allocated them."""
+
+    cta: Cta
+    line: int
+
+
+@dataclass
+class SmTensorMemory:
+    """The tensor memory of an SM, and which CTA may allocate now: who does not relinquish that
+    keeps the others waiting.
+    """
+
+    cells: np.ndarray = field(default_factory=lambda: np.full((LANES, COLUMNS), POISON))
+    owners: list[Allocation | None] = field(default_factory=lambda: [None] * (COLUMNS // SMALLEST))
+    permit: Cta | None = None
+
+    def free(self, units: int) -> list[int]:
+        """Where so many units of columns are free."""
+        places = range(0, len(self.owners), units)
+        return [at for at in places if not any(self.owners[at : at + units])]
+
+    def take(self, at: int, units: int, allocation: Allocation) -> None:
+        """Gives units of columns to a CTA; what is in them nobody may rely on."""
+        self.owners[at : at + units] = [allocation] * units
+        self.cells[:, at * SMALLEST : (at + units) * SMALLEST] = POISON
+        self.permit = allocation.cta
+
+
 @dataclass
 class TensorMemory:
-    """The tensor memory of an SM, which one CTA has to itself here."""
+    """A CTA's part in the tensor memory of its SM."""
 
-    cells: np.ndarray = field(default_factory=lambda: np.zeros((LANES, COLUMNS), np.uint32))
-    owners: np.ndarray = field(default_factory=lambda: np.zeros(COLUMNS // _SMALLEST, np.int64))
+    sm: SmTensorMemory
     can_allocate: bool = True
     stores: list[LateStore] = field(default_factory=list)
     loads: dict[int, np.ndarray] = field(default_factory=dict)
 
+    @property
+    def cells(self) -> np.ndarray:
+        """All cells of the SM, by lane and column."""
+        return self.sm.cells
+
     def check_freed(self, cta: Cta) -> None:
         """PtxRuntimeError if a CTA ended with columns still allocated."""
-        if self.owners.any():
-            line = int(self.owners[self.owners != 0][0])
+        if self.sm.permit is cta:
+            self.sm.permit = None
+        lines = [own.line for own in self.sm.owners if own is not None and own.cta is cta]
+        if lines:
             message = "tensor memory is not deallocated when the CTA ends"
-            raise PtxRuntimeError(f"{message} (CTA {cta.ctaid})", line)
+            raise PtxRuntimeError(f"{message} (CTA {cta.ctaid})", lines[0])
 
     def check_owned(self, cta: Cta, columns: np.ndarray, line: int) -> None:
-        """Faults where columns outside of an allocation are used."""
-        outside = (columns < 0) | (columns >= COLUMNS)
-        if outside.any() or not self.owners[columns // _SMALLEST].all():
-            cta.fault(line, f"column {int(columns.max())} of tensor memory is not allocated")
+        """Faults where columns are used that the CTA has not allocated."""
+        last = int(columns.max())
+        if columns.min() < 0 or last >= COLUMNS:
+            cta.fault(line, f"column {last} of tensor memory is not allocated")
+        for unit in np.flatnonzero(np.bincount((columns // SMALLEST).ravel())):
+            own = self.sm.owners[unit]
+            if own is None:
+                cta.fault(line, f"column {last} of tensor memory is not allocated")
+            if own.cta is not cta:
+                cta.fault(line, f"column {last} of tensor memory is of another CTA")
 
 
 def tmem_of(cta: Cta) -> TensorMemory:
     """The CTA's tensor memory."""
     if cta.tmem is None:
-        cta.tmem = TensorMemory()
+        memories = cta.grid.tensor_memories
+        cta.tmem = TensorMemory(memories.setdefault(cta.sm, SmTensorMemory()))
     return cta.tmem
 
 
-def _sync_aligned(d: Decoder) -> None:
+def sync_aligned(d: Decoder) -> None:
+    """Takes `.sync.aligned`: the threads of a warp perform the instruction together."""
     if not (d.flag("sync") and d.flag("aligned")):
         d.error("expected .sync.aligned")
     d.meet()
 
 
-def _group(d: Decoder) -> int:
+def cta_group(d: Decoder) -> int:
+    """The number of CTAs of `.cta_group`."""
     group = d.choice("cta_group::1", "cta_group::2")
     if group is None:
         d.error("expected .cta_group")
     return int(group[-1])
-
-
-@rule("tcgen05.alloc")
-def allocate(d: Decoder) -> Execute:
-    """`tcgen05.alloc [dst], columns`: writes the address to shared memory."""
-    _group(d)
-    _sync_aligned(d)
-    space = d.choice("shared", "shared::cta") or ""
-    if not d.flag("b32"):
-        d.error("expected .b32")
-    address, count, line = d.address(0), d.src(1, U32), d.line
-
-    def run(cta: Cta, on: Active) -> None:
-        memory = tmem_of(cta)
-        for warp in on.warps:
-            thread = int(on.index[on.index // WARP == warp][0])
-            columns = int(spread(count(cta), cta)[thread])
-            if columns not in (32, 64, 128, 256, 512):
-                cta.fault(line, f"{columns} columns, expected a power of two, 32 to 512", thread)
-            if not memory.can_allocate:
-                cta.fault(line, "an allocation after relinquish_alloc_permit", thread)
-            units = columns // _SMALLEST
-            free = [
-                at
-                for at in range(0, len(memory.owners), units)
-                if not memory.owners[at : at + units].any()
-            ]
-            if not free:
-                cta.fault(line, f"{columns} columns of tensor memory are not free", thread)
-            memory.owners[free[0] : free[0] + units] = line
-            where = spread(address(cta), cta)[thread : thread + 1]
-            value = np.array([[free[0] * _SMALLEST]], np.uint32)
-            for place in locate(cta, np.array([thread]), space, where, 4, line):
-                if place.cta is not None and place.cta.shadow is not None:
-                    place.cta.shadow.write(cta, np.array([thread]), place.at, 4, line)
-                place.bytes.scatter(place.at, value)
-
-    return run
-
-
-@rule("tcgen05.dealloc")
-def deallocate(d: Decoder) -> Execute:
-    """`tcgen05.dealloc address, columns`."""
-    _group(d)
-    _sync_aligned(d)
-    if not d.flag("b32"):
-        d.error("expected .b32")
-    address, count, line = d.src(0, U32), d.src(1, U32), d.line
-
-    def run(cta: Cta, on: Active) -> None:
-        memory = tmem_of(cta)
-        first = int(spread(address(cta), cta)[on.first]) & 0xFFFF
-        columns = int(spread(count(cta), cta)[on.first])
-        units = slice(first // _SMALLEST, (first + columns) // _SMALLEST)
-        if not memory.owners[units].all():
-            cta.fault(line, "columns of tensor memory that are not allocated", on.first)
-        memory.owners[units] = 0
-
-    return run
-
-
-@rule("tcgen05.relinquish_alloc_permit")
-def relinquish(d: Decoder) -> Execute:
-    """The CTA allocates no more."""
-    _group(d)
-    _sync_aligned(d)
-
-    def run(cta: Cta, on: Active) -> None:
-        tmem_of(cta).can_allocate = False
-
-    return run
 
 
 # ld, st ---------------------------------------------------------------------------------------
@@ -201,7 +177,7 @@ class _Transfer:
 
 
 def _transfer(d: Decoder, address_at: int) -> _Transfer:
-    _sync_aligned(d)
+    sync_aligned(d)
     shape = d.choice("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
     times = d.starting("x")
     halves = d.flag("pack::16b", "unpack::16b")
@@ -272,7 +248,7 @@ def store(d: Decoder) -> Execute:
 @rule("tcgen05.wait::ld", "tcgen05.wait::st")
 def wait(d: Decoder) -> Execute:
     """Ends the warp's loads, or makes its stores."""
-    _sync_aligned(d)
+    sync_aligned(d)
     is_load = d.text.startswith("tcgen05.wait::ld")
 
     def run(cta: Cta, on: Active) -> None:
@@ -321,7 +297,7 @@ _PARTITIONS: dict[str | None, tuple[tuple[int, ...], ...]] = {
 @rule("tcgen05.cp")
 def copy(d: Decoder) -> Execute:
     """`tcgen05.cp.shape{.multicast} [tmem], descriptor`: rows of shared memory to lanes."""
-    group = _group(d)
+    group = cta_group(d)
     shape = d.choice(*_COPIES)
     multicast = d.choice("warpx4", "warpx2::02_13", "warpx2::01_23")
     if shape is None or (multicast is None) != (shape[:3] in ("128", "4x2")):

@@ -28,7 +28,7 @@ PART_WORDS = 8192
 """Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
 CLUSTER_SIZES = (2, 4)
 """Policy: CTAs among which the parts of a tile may be divided."""
-PAIRED_SIZES = (*CLUSTER_SIZES, 8)
+PAIRED_SIZES = (*CLUSTER_SIZES, 8, 16)
 """Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
 PRODUCT_WORDS = 8192
 """Policy: words of a product's result from which on it is looked at, with what is live beside it.
@@ -138,8 +138,9 @@ def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
 def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     """CTAs of a cluster that may divide a tile; 1 where there are no clusters.
 
-    As many as the author wants. Where he does not say, the two of a pair that multiplies together,
-    in a kernel of one product: loops over parts load operands of tcgen05 once for each.
+    As many as the author wants; in pairs no more than every launch allows, unless this one does
+    (`TILEIR_LARGE_CLUSTERS`). Where he does not say, the two of a pair that multiplies together, in
+    a kernel of one product: loops over parts load operands of tcgen05 once for each.
     """
     asked = integer_hint(func, "num_cta_in_cga")
     if target is None or not target.has(Feature.CLUSTER_LAUNCH):
@@ -147,7 +148,9 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     if asked is None and target.has(Feature.TCGEN05):
         products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
         return CLUSTER_SIZES[0] if products == 1 else 1
-    sizes = PAIRED_SIZES if target.has(Feature.TCGEN05) else CLUSTER_SIZES
+    sizes = CLUSTER_SIZES
+    if asked is not None and target.has(Feature.TCGEN05):
+        sizes, asked = PAIRED_SIZES, min(asked, target.max_cluster)
     if asked is None or asked not in sizes:
         return 1
     return asked

@@ -55,6 +55,8 @@ class Accumulator:
     """The loops before, whose sum the loop goes on with, and the position in each."""
     is_scaled: bool = False
     """Whether consumers scale the sum where it lies, before each product."""
+    is_filled: bool = False
+    """Whether it does not start from zero: consumers store what it starts from."""
 
     @property
     def places(self) -> tuple[tuple[aa.ForOp, int], ...]:

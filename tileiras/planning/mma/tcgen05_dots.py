@@ -141,8 +141,8 @@ def _is_unsigned(signedness: SignednessAttr | None) -> bool:
 def accumulator_of(op: aa.ProductOp) -> Accumulator | str:
     """The sum that the product adds to, or why it has none in tensor memory.
 
-    That of a whole loop: the loop carries it from zero on, products of its body add to it one after
-    another, and nothing else reads it there. Where something does, that of one iteration.
+    That of a whole loop: the loop carries it, products of its body add to it one after another, and
+    nothing else reads it there. Where something does, that of one iteration.
     """
     loop = op.parent_op()
     if not isinstance(loop, aa.ForOp):
@@ -152,9 +152,7 @@ def accumulator_of(op: aa.ProductOp) -> Accumulator | str:
         if not isinstance(op, aa.DotOp):
             return "a sum is read in its loop"
         return Accumulator(loop, OF_ITERATION, op)
-    if not is_zero(loop.init_values[position]):
-        return "a sum does not start from zero"
-    return Accumulator(loop, position)
+    return Accumulator(loop, position, is_filled=not is_zero(loop.init_values[position]))
 
 
 def _carried_position(op: aa.ProductOp, loop: aa.ForOp) -> int | None:

@@ -40,7 +40,7 @@ class Pipeline:
     @property
     def has_scales(self) -> bool:
         """Whether threads copy scales into the stages."""
-        return any(map(is_scale_load, self.loads))
+        return any(is_scale_load(load) and not is_by_tma(load) for load in self.loads)
 
     def content(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a stage with this one, itself included, in the stage's order."""

@@ -20,11 +20,11 @@ from xdsl.ir import Operation, OpResult, SSAValue, Use
 
 from tileiras.codegen.atoms.element_names import tensor_map_element
 from tileiras.codegen.atoms.shared_operands import PATTERN_BYTES, widest_swizzle
-from tileiras.codegen.atoms.tma_boxes import contiguous_dim
+from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, contiguous_dim, plain_dim
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.scale_factors import scale_bytes
+from tileiras.dialects.layout.scale_factors import LANE_ROWS, scale_bytes
 from tileiras.dialects.layout.shared import row_major
 from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -129,7 +129,7 @@ def scale_uses(load: OperandLoad | aa.ReadStageOp) -> Iterator[Use]:
 
 
 def is_scale_load(load: OperandLoad) -> bool:
-    """Whether a load brings scales, which threads copy beside what TMA brings."""
+    """Whether a load brings scales: by TMA, or threads copy them beside what TMA brings."""
     return next(scale_uses(load), None) is not None
 
 
@@ -182,27 +182,34 @@ def own_view(load: aa.TiledLoadOp) -> TiledViewType:
 def place_bytes(load: OperandLoad) -> int:
     """Bytes that the tile takes in a stage: what follows starts where swizzle patterns start."""
     scales = next(scale_uses(load), None)
-    size = tile_bytes(load) if scales is None else _scales_place(scales)
+    size = tile_bytes(load) if scales is None else scale_bytes(*_rows_and_blocks(scales))
     return -(-size // PATTERN_BYTES) * PATTERN_BYTES
 
 
-def _scales_place(use: Use) -> int:
-    """Bytes of a stage for the scales of a product (`layout/scale_factors`)."""
+def _rows_and_blocks(use: Use) -> tuple[int, int]:
+    """Of the scales that a product reads: those of so many rows of A, or columns of B, by K."""
     rows, blocks = shape_of(use.operation.operands[use.index])
-    if use.index != FIRST_SCALE:
-        rows, blocks = blocks, rows
-    return scale_bytes(rows, blocks)
+    return (rows, blocks) if use.index == FIRST_SCALE else (blocks, rows)
 
 
 def contiguous_axis(load: OperandLoad) -> int | None:
-    """The tile dim along which memory is contiguous, if its rows have a swizzle."""
+    """The tile dim along which memory is contiguous, if its rows have a swizzle.
+
+    Of scales, if their rows have 16 bytes: these are not swizzled.
+    """
     if isinstance(load, aa.LoadOp):
         return gathered_axis(load)
+    if is_scale_load(load):
+        return plain_dim(view_type_of(load.view))
     return contiguous_dim(view_type_of(load.view))
 
 
 def load_swizzle(load: OperandLoad) -> int:
-    """Bytes of a row of the panels in which a tile comes: the widest swizzle that divides it."""
+    """Bytes of a row of the panels in which a tile comes: the widest swizzle that divides it; 0 of
+    scales.
+    """
+    if is_scale_load(load):
+        return 0
     axis, type = contiguous_axis(load), load.result.type
     if axis is None or not isinstance(type, TensorType):
         raise InternalError("a tile brought to shared memory has no contiguous dim")
@@ -261,8 +268,8 @@ def tma_refusal(load: aa.TiledLoadOp) -> str | None:
         return "it pads with other values than zero"
     if not is_tma_allowed(load):
         return "its author forbids it (allow_tma)"
-    if is_scale_load(load):
-        return "threads copy scales"
+    if (refusal := _refusal_of_scales(load)) is not None:
+        return refusal
     rank = len(type.memref.strides)
     # Along the contiguous dim a tile comes in panels, a box each.
     panels = contiguous_axis(load)
@@ -280,6 +287,23 @@ def tma_refusal(load: aa.TiledLoadOp) -> str | None:
     if has_renewed_map(load) and not _is_copied_in_loop(load):
         return "the view of the tensor is made again for each copy"
     return unaligned(type, memref)
+
+
+def _refusal_of_scales(load: aa.TiledLoadOp) -> str | None:
+    """Why threads copy scales, None if TMA may bring them, or there are none.
+
+    A row of the tile is what TMA moves at least; the warp that issues the product puts them in
+    order where they lie, once.
+    """
+    uses = list(scale_uses(load))
+    if not uses:
+        return None
+    rows, blocks = _rows_and_blocks(uses[0])
+    if plain_dim(view_type_of(load.view)) is None or blocks != CHUNK_BYTES:
+        return "a row of its scales has not 16 bytes"
+    if len(uses) > 1:
+        return "several products read its scales"
+    return None if rows % LANE_ROWS == 0 else "its scales do not fill the lanes of a warp"
 
 
 def has_renewed_map(access: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp) -> bool:

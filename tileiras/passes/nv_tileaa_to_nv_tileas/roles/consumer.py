@@ -259,10 +259,10 @@ class ConsumerSide:
     ) -> None:
         """Before a loop with these bounds, or a branch with this condition: copies first tiles.
 
-        Sums that the loop scales in tensor memory start from zero.
+        Sums of the loop in tensor memory begin, where consumers say from what.
         """
         if self.sums is not None:
-            self.sums.clear(materializer, op)
+            self.sums.begin(materializer, op)
         bounds = operands
         self._start_last_tile(materializer, op)
         starts = [start for start in self.starts if start.before is op and not start.at_start]

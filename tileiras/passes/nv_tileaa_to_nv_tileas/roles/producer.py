@@ -243,7 +243,7 @@ class ProducerBuilder(OpBuilder):
         if op is in_order[0]:
             self._acquire(pipe, loads)
         offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
-        if isinstance(op, aa.TiledLoadOp) and is_scale_load(op):
+        if isinstance(op, aa.TiledLoadOp) and is_scale_load(op) and not is_by_tma(op):
             self._copy_scales(op, pipe, offset)
         else:
             self._copy_tile(op, pipe, offset)

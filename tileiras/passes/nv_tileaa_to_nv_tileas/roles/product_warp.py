@@ -40,6 +40,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
     NvmmaSharedAttr,
     PairSharedAttr,
     ScaleChunksAttr,
+    ScaleRowsAttr,
     accumulator_type,
 )
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
@@ -301,7 +302,8 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
         raise InternalError("an operand is no tensor")
     shape, element = value.type.get_shape(), value.type.element_type
     if not operand.swizzle:
-        return MemDescType(shape, element, ScaleChunksAttr(operand.major_axis))
+        scales = ScaleRowsAttr if is_by_tma(operand.load) else ScaleChunksAttr
+        return MemDescType(shape, element, scales(operand.major_axis))
     if halved_dim(operand.load) is not None:
         # The columns of a right operand, whatever dim of the load they are.
         return MemDescType(shape, element, PairSharedAttr(operand.swizzle, operand.major_axis, 1))
@@ -375,6 +377,8 @@ def _create_sum(
         properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
         if own.is_scaled:
             properties["scaled"] = UnitAttr()
+        if own.is_filled:
+            properties["filled"] = UnitAttr()
         if planned.is_paired:
             properties["pair"] = UnitAttr()
         if blocks > 1:

@@ -63,11 +63,20 @@ class SumsInTmem:
             if planned.dot not in self.acquired:
                 self.held[planned.dot.result] = self.made[planned.accumulator]
 
-    def clear(self, materializer: Materializer, loop: Operation) -> None:
-        """In front of the first loop that scales a sum where it lies: zeros."""
+    def begin(self, materializer: Materializer, op: Operation) -> None:
+        """In front of the first loop of a sum: what it starts from, zeros where it is scaled."""
         for own, accumulator in self.made.items():
-            if own.is_scaled and own.places[0][0] is loop:
+            loop, position = own.places[0]
+            if loop is not op:
+                continue
+            if own.is_scaled:
                 materializer.emit(tc.AccumulatorClearOp, [accumulator])
+            elif own.is_filled:
+                planned = self.firsts[own]
+                layout = self._layout(materializer, planned)
+                value = materializer.in_layout(loop.init_values[position], layout)
+                shape = {"shape": StringAttr(planned.load_shape)}
+                materializer.emit(tc.AccumulatorFillOp, [accumulator, value], (), shape)
 
     def load(
         self, materializer: Materializer, loop: Operation, results: Sequence[SSAValue]
@@ -75,7 +84,8 @@ class SumsInTmem:
         """What a loop gives, with its sums in registers."""
         found = list(results)
         for own in self.acquired.get(loop, ()):
-            loaded = self._load(materializer, self.firsts[own], _runs(materializer, own))
+            any = _always(materializer) if own.is_filled else _runs(materializer, own)
+            loaded = self._load(materializer, self.firsts[own], any)
             found[own.position] = materializer.settle(loop.results[own.position], loaded)
         return found
 

@@ -174,7 +174,8 @@ def _statically_scheduled(
     """
     from tileiras.passes.nv_tileaa.form_clusters import is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.memory_order import WRITES
+    from tileiras.planning.operands.tma_stores import TmaWrite, tma_stores
     from tileiras.planning.strategy import strategy_of
     from tileiras.planning.warp_roles.store_warp import with_store_warp
 
@@ -184,6 +185,11 @@ def _statically_scheduled(
         return None
     # Of integers the loop for one tile and that for two spill 8 bytes beside each other.
     if any(isinstance(element_of(dot.results[0]), IntegerType) for dot in plan.dots):
+        return None
+    # Warps that gather leave none to store; what TMA cannot write consumers store.
+    gathers = any(pipeline.gathers for pipeline in plan.pipelines)
+    writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    if gathers or not all(isinstance(op, TmaWrite) for op in writes):
         return None
     looped = with_static_tile_scheduler(func)
     joined = _joined(looped, "blocks", target) if looped is not None else None

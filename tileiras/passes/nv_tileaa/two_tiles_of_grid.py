@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
@@ -112,35 +112,19 @@ class TwoTilesOfGrid(TwoTiles):
         after: Sequence[Operation],
         both: SSAValue,
     ) -> bool:
-        """The loop over K of both tiles, behind what the second one needs, or that of the first.
+        """The loop over K of both tiles, behind what they need.
 
-        Gives the results of both, and what follows needs of what comes before. Views are made again
-        there: their users must see how.
+        Without a second tile the second product is left out of it: one loop serves both, so that
+        the kernel is compiled once. Views are made again for what follows: their users must see
+        how.
         """
-        builder, outer = self.builder, self.builder.block
-        first, second = self.values
-        alone = dict(first)
-        builder.block = two = Block()
         for op in before:
             self._copy_second(op)
-        if not self._join_products(loop):
+        if not self._join_products(loop, second_if=both):
             return False
+        first, second = self.values
         differing = [value for value in _used(before, after) if first[value] is not second[value]]
-        self.views, others = _apart(differing)
-        needed = [value for value in others if first[value] is not second[value]]
-        results = [*self._both(loop.results), *(second[value] for value in needed)]
-        builder.location = loop.location
-        builder.emit(aa.YieldOp, results)
-        builder.block = one = Block()
-        one.add_op(single := loop.clone(alone))
-        starts = [alone.get(value, value) for value in loop.init_values]
-        builder.emit(aa.YieldOp, [*single.results, *starts, *(alone[value] for value in needed)])
-        builder.block = outer
-        types = [value.type for value in results]
-        branch = builder.emit(aa.IfOp, [both], types, {}, [Region(two), Region(one)])
-        size = len(loop.results)
-        first.update(zip(loop.results, branch.results[:size], strict=True))
-        second.update(zip([*loop.results, *needed], branch.results[size:], strict=True))
+        self.views = _view_makers(differing)
         return True
 
     def _finish(self, after: Sequence[Operation], both: SSAValue) -> None:
@@ -165,18 +149,14 @@ def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAVa
     return list(found)
 
 
-def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
-    """What makes those of the values that are views, in order, and all else that is needed."""
+def _view_makers(values: Sequence[SSAValue]) -> list[Operation]:
+    """What makes those of the values that are views, in order."""
     makers: dict[Operation, None] = {}
-    others: dict[SSAValue, None] = {}
     pending = list(values)
     while pending:
         value = pending.pop()
         if isinstance(value, OpResult) and isinstance(value.op, aa.MakeMemRefOp | aa.BlockTileOp):
             makers[value.op] = None
             pending += value.op.operands
-        else:
-            others[value] = None
     block = next(iter(makers)).parent_block() if makers else None
-    in_order = [op for op in block.ops if op in makers] if block is not None else []
-    return in_order, list(others)
+    return [op for op in block.ops if op in makers] if block is not None else []

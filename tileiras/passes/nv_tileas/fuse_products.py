@@ -34,6 +34,8 @@ from tileiras.passes.op_builder import OpBuilder
 class FuseProductsPass(IrPass):
     """Merges two products of a loop that read a common tile into one of twice the columns.
 
+    The second one may have a condition.
+
     Before   %x = wgmma_dot %a, %b, %s;  %y = wgmma_dot %a, %c, %t
     After    %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]
     Requires nv_tileas
@@ -91,6 +93,8 @@ def _find(loop: aa.ForOp) -> _Pair | None:
         return None
     if first.result.type != second.result.type or second.acc is first.result:
         return None
+    if first.condition is not None:
+        return None
     commons, others = (first.lhs, second.lhs), (first.rhs, second.rhs)
     if _is_transposed(first):
         commons, others = others, commons
@@ -142,7 +146,12 @@ def _fuse(pair: _Pair) -> None:
     kept = ("signedness_lhs", "signedness_rhs")
     flags = {"transposed": transposed, "fragments": first.fragments is not None}
     made = wg.WgmmaDotsOp.build(
-        operands=[first.rhs if transposed else first.lhs, pair.tiles, [first.acc, second.acc]],
+        operands=[
+            first.rhs if transposed else first.lhs,
+            pair.tiles,
+            [first.acc, second.acc],
+            [] if second.condition is None else [second.condition],
+        ],
         result_types=[[first.result.type, second.result.type]],
         properties={
             "pending": IntAttr(1),

@@ -118,8 +118,12 @@ def divide(found: CommonTile, *, in_turn: bool) -> None:
         branch.add_op(aa.YieldOp.create(operands=results, location=loop.location))
     if in_turn:
         loop.erase()
-    else:
-        load.attributes[DIFFERS] = UnitAttr()
+        return
+    load.attributes[DIFFERS] = UnitAttr()
+    # Where there is no second tile its indices are those of the first: here there is one.
+    for dot in loop.body.ops:
+        if isinstance(dot, aa.DotOp) and dot.condition is not None:
+            dot.operands = [dot.lhs, dot.rhs, dot.acc]
 
 
 def _alone(loop: aa.ForOp, number: int) -> aa.ForOp:

@@ -199,10 +199,27 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
     """
     if not isinstance(op, wg.WgmmaDotsOp):
         raise InternalError("the rule of wgmma_dots got another operation")
-    b, count, is_transposed = ctx.b, len(op.tiles), op.transposed is not None
+    accs = [ctx.value(acc) for acc in op.accs]
+    if op.condition is None:
+        ctx.values.update(zip(op.sums, _sums_of(ctx, op, accs), strict=True))
+        return
+    _multiply_if(
+        ctx,
+        op.condition,
+        op.sums,
+        lambda: _sums_of(ctx, op, accs),
+        lambda: [*_sums_of(ctx, op, accs[:-1]), accs[-1]],
+    )
+
+
+def _sums_of(
+    ctx: KernelLowering, op: wg.WgmmaDotsOp, accs: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """The sums of the first tiles, as many as there are accumulators, by instructions for all."""
+    b, is_transposed = ctx.b, op.transposed is not None
     k_axis = 1 if is_transposed else 0
     family = _family(op, op.operands_of(0), op.sums[0], is_transposed)
-    rhs = _operand(op.tiles[0], k_axis, count)
+    rhs = _operand(op.tiles[0], k_axis, len(accs))
     rows = ctx.layout(op.sums[0].type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
     if op.fragments is None:
@@ -211,28 +228,9 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
         left = _left_by_threads(ctx, op.common, 1 - k_axis, is_smem_transposed=False)
     right = b.operand_descriptor(ctx.value(op.tiles[0]), rhs)
     product = Product(ctx, family, left, right, rhs, repeats)
-    accs = [ctx.value(acc) for acc in op.accs]
-    pending = op.pending.data
-    if op.condition is None:
-        sums = _sums_of_all(product, accs, pending)
-        ctx.values.update(zip(op.sums, sums, strict=True))
-        return
-    fewer = replace(product, rhs=_operand(op.tiles[0], k_axis, count - 1))
-    _multiply_if(
-        ctx,
-        op.condition,
-        op.sums,
-        lambda: _sums_of_all(product, accs, pending),
-        lambda: [*_sums_of_all(fewer, accs[:-1], pending), accs[-1]],
-    )
-
-
-def _sums_of_all(product: Product, accs: Sequence[SSAValue], pending: int) -> list[SSAValue]:
-    """The sums of a product whose columns are those of several tiles."""
-    b, repeats = product.ctx.b, product.row_blocks
     size = (lanes_of(accs[0].type) or 0) // repeats
     parts = [b.slice(acc, i * size, size) for i in range(repeats) for acc in accs]
-    total = product.accumulated(b.concat(parts), pending)
+    total = product.accumulated(b.concat(parts), op.pending.data)
     sums: list[SSAValue] = []
     for number in range(len(accs)):
         starts = [(i * len(accs) + number) * size for i in range(repeats)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import UnitAttr, i1, i32
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
+from tileiras.planning.operands.tma_stores import EACH_TILE
 
 GRID_AXES = (0, 1, 2)
 """Fixed: axes of a grid."""
@@ -34,8 +35,6 @@ class TwoTilesOfGrid(TwoTiles):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
         self.performance = performance
-        self.views: list[Operation] = []
-        """What makes the second tile's views for what follows its products."""
 
     def join(self) -> bool:
         """Does so; False where the loops over K of two tiles differ."""
@@ -59,9 +58,11 @@ class TwoTilesOfGrid(TwoTiles):
                     values[op.result] = number
         for op in before:
             body.add_op(op.clone(self.values[0]))
-        if not self._multiply(products, before, after, both):
+        for op in before:
+            self._copy_second(op)
+        if not self._join_products(products, second_if=both):
             return False
-        self._finish(after, both)
+        self._finish(products, before, after, both)
         func.body.detach_block(source)
         source.erase()
         func.body.add_block(body)
@@ -105,38 +106,32 @@ class TwoTilesOfGrid(TwoTiles):
         then.add_op(aa.ReturnOp.create(location=self.builder.location))
         self.builder.only_if(condition, then)
 
-    def _multiply(
-        self,
-        loop: aa.ForOp,
-        before: Sequence[Operation],
-        after: Sequence[Operation],
-        both: SSAValue,
-    ) -> bool:
-        """The loop over K of both tiles, behind what they need.
+    def _finish(
+        self, loop: aa.ForOp, before: Sequence[Operation], after: Sequence[Operation], both: SSAValue
+    ) -> None:
+        """What follows the products: a loop that does it for the first tile, and the second if
+        there is one.
 
-        Without a second tile the second product is left out of it: one loop serves both, so that
-        the kernel is compiled once. Views are made again for what follows: their users must see
-        how.
+        Views are made again there: their users must see how.
         """
-        for op in before:
-            self._copy_second(op)
-        if not self._join_products(loop, second_if=both):
-            return False
-        first, second = self.values
-        differing = [value for value in _used(before, after) if first[value] is not second[value]]
-        self.views = _view_makers(differing)
-        return True
-
-    def _finish(self, after: Sequence[Operation], both: SSAValue) -> None:
-        """What follows the products: of the first tile, and of the second if there is one."""
-        body, (first, second) = self.builder.block, self.values
-        for op in after[:-1]:
-            body.add_op(op.clone(first))
-        then = Block()
-        for op in (*self.views, *after[:-1]):
-            then.add_op(op.clone(second))
-        self.builder.only_if(both, then)
-        body.add_op(after[-1].clone(first))
+        builder, outer, (first, second) = self.builder, self.builder.block, self.values
+        found = [value for value in _used(before, after) if first[value] is not second[value]]
+        views, others = _apart(found)
+        needed = [value for value in others if first[value] is not second[value]]
+        handed = [*loop.results, *needed]
+        types = [value.type for value in handed]
+        builder.block = body = Block(arg_types=[i32, *types])
+        values = first | dict(zip(handed, body.args[1:], strict=True))
+        for op in (*views, *after[:-1]):
+            body.add_op(op.clone(values))
+        builder.emit(aa.ContinueOp, [second[value] for value in handed])
+        builder.block = outer
+        one, two = (builder.integer(count, i32) for count in (1, TILES))
+        count = builder.emit(aa.SelectOp, [both, two, one], [i32]).results[0]
+        operands = [builder.integer(0, i32), count, one, *(first[value] for value in handed)]
+        made = builder.emit(aa.ForOp, operands, types, {"no_unroll": UnitAttr()}, [Region(body)])
+        made.attributes[EACH_TILE] = UnitAttr()
+        outer.add_op(after[-1].clone(first))
 
 
 def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
@@ -149,14 +144,18 @@ def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAVa
     return list(found)
 
 
-def _view_makers(values: Sequence[SSAValue]) -> list[Operation]:
-    """What makes those of the values that are views, in order."""
+def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
+    """What makes those of the values that are views, in order, and all else that is needed."""
     makers: dict[Operation, None] = {}
+    others: dict[SSAValue, None] = {}
     pending = list(values)
     while pending:
         value = pending.pop()
         if isinstance(value, OpResult) and isinstance(value.op, aa.MakeMemRefOp | aa.BlockTileOp):
             makers[value.op] = None
             pending += value.op.operands
+        else:
+            others[value] = None
     block = next(iter(makers)).parent_block() if makers else None
-    return [op for op in block.ops if op in makers] if block is not None else []
+    in_order = [op for op in block.ops if op in makers] if block is not None else []
+    return in_order, list(others)

@@ -80,6 +80,18 @@ def is_looked_up(found: CommonTile) -> bool:
     return False
 
 
+def is_same_tile(builder: ScalarBuilder, found: CommonTile) -> SSAValue:
+    """i1: whether both loads bring the same tile."""
+    equal = [
+        builder.emit(aa.CmpIOp, pair, [i1], compared(ComparisonPredicate.EQUAL)).results[0]
+        for pair in differing_indices(found.first, found.second)
+    ]
+    same = equal[0]
+    for part in equal[1:]:
+        same = builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
+    return same
+
+
 def divide(found: CommonTile, *, in_turn: bool) -> None:
     """Writes the loop in both forms; what has been planned for it is not good any more.
 
@@ -89,13 +101,7 @@ def divide(found: CommonTile, *, in_turn: bool) -> None:
     loop, load = found.loop, found.second
     builder = ScalarBuilder()
     builder.location = loop.location
-    equal = [
-        builder.emit(aa.CmpIOp, pair, [i1], compared(ComparisonPredicate.EQUAL)).results[0]
-        for pair in differing_indices(found.first, load)
-    ]
-    same = equal[0]
-    for part in equal[1:]:
-        same = builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
+    same = is_same_tile(builder, found)
     values: dict[SSAValue, SSAValue] = {}
     common = loop.clone(values)
     copy = values[load.result]

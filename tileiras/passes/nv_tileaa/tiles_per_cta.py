@@ -241,6 +241,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
     stages are not more: f16 128x128, 12288x4096x2560, 389 us instead of 381.
     """
     from tileiras.passes.nv_tileaa.known_common_tile import common_tile, divide, is_looked_up
+    from tileiras.passes.nv_tileaa.tiles_in_passes import run_in_passes
     from tileiras.planning.resources.stages import has_more_stages_without
 
     found = common_tile(plan)
@@ -250,7 +251,9 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
         return False
     if not is_in_rounds and not has_more_stages_without(plan, found.second, target):
         return False
-    divide(found, in_turn=is_in_rounds)
+    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
+    if is_in_rounds or not is_gathered or not run_in_passes(found):
+        divide(found, in_turn=is_in_rounds)
     return True
 
 

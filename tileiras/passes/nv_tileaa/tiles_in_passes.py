@@ -158,9 +158,7 @@ class _Passes:
             self.handed[first, second] = argument
         return self.handed[first, second]
 
-    def _copied(
-        self, own: dict[tuple[Operation, int], SSAValue], at_once: SSAValue
-    ) -> aa.ForOp:
+    def _copied(self, own: dict[tuple[Operation, int], SSAValue], at_once: SSAValue) -> aa.ForOp:
         """The loop over K: the common tile comes once, and the second product is done `at_once`."""
         loop, values = self.found.loop, dict[SSAValue, SSAValue]()
         copy = loop.clone(values)

@@ -107,7 +107,11 @@ class TwoTilesOfGrid(TwoTiles):
         self.builder.only_if(condition, then)
 
     def _finish(
-        self, loop: aa.ForOp, before: Sequence[Operation], after: Sequence[Operation], both: SSAValue
+        self,
+        loop: aa.ForOp,
+        before: Sequence[Operation],
+        after: Sequence[Operation],
+        both: SSAValue,
     ) -> None:
         """What follows the products: a loop that does it for the first tile, and the second if
         there is one.

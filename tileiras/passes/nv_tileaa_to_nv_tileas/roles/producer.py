@@ -44,7 +44,6 @@ from tileiras.planning.operands.view_copy import view_chunks
 from tileiras.planning.schedule.prologue import PrologueFill
 
 
-
 class ProducerBuilder(OpBuilder):
     """Clones the slice of a role; `pipelines` are the pipelines' values, by number."""
 

@@ -39,9 +39,7 @@ def _hand_on_less(loop: aa.ForOp) -> None:
     source = loop.body.block
     unread = [
         number
-        for number, (argument, result) in enumerate(
-            zip(source.args[1:], loop.results, strict=True)
-        )
+        for number, (argument, result) in enumerate(zip(source.args[1:], loop.results, strict=True))
         if not argument.first_use and not result.first_use
     ]
     if not unread:

@@ -27,6 +27,7 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileas.product_conditions import (
+    copy_of,
     ending_of,
     put_in_branches,
     split_by_conditions,
@@ -210,15 +211,12 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     if outer is None or pair.same is None:
         return
     moved = [loop, *ending_of(loop)]
-    branches: list[tuple[Block, dict[SSAValue, SSAValue]]] = []
-    for _ in range(2):
-        values: dict[SSAValue, SSAValue] = {}
-        branch = Block([op.clone(values) for op in moved])
+    branches = [copy_of(moved), copy_of(moved)]
+    for branch in branches:
         # Beside fragments there are no registers for sums of both; those of one side suffice.
-        if branches or pair.first.fragments is None:
+        if branch is not branches[0] or pair.first.fragments is None:
             _move_sums(branch)
-        branches.append((branch, values))
-    copied = branches[0][0].first_op
+    copied = branches[0].first_op
     found = _find(copied) if isinstance(copied, aa.ForOp) else None
     if found is None:
         return

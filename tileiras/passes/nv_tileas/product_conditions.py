@@ -53,32 +53,30 @@ def ending_of(loop: aa.ForOp) -> Sequence[Operation]:
     return found
 
 
+def copy_of(moved: Sequence[Operation]) -> Block:
+    """A branch with a copy of some operations that follow each other, which gives their results."""
+    values: dict[SSAValue, SSAValue] = {}
+    block = Block([op.clone(values) for op in moved])
+    operands = [values[result] for result in _given(moved)]
+    block.add_op(aa.YieldOp.create(operands=operands, location=moved[0].location))
+    return block
+
+
 def put_in_branches(
     moved: Sequence[Operation],
     condition: SSAValue,
-    branches: Sequence[tuple[Block, dict[SSAValue, SSAValue]]],
+    branches: Sequence[Block],
     before: Sequence[Operation] = (),
 ) -> None:
-    """A branch in place of some operations that follow each other.
-
-    Each of its blocks has a copy of them, with what stands for their results there; `before` makes
-    the condition.
+    """A branch in place of operations of which its blocks have copies; `before` makes the
+    condition.
     """
-    results = [
-        result
-        for op in moved
-        for result in op.results
-        if any(use.operation not in moved for use in result.uses)
-    ]
-    location = moved[0].location
-    for block, values in branches:
-        operands = [values[result] for result in results]
-        block.add_op(aa.YieldOp.create(operands=operands, location=location))
+    results = _given(moved)
     made = aa.IfOp.create(
         operands=[condition],
         result_types=[result.type for result in results],
-        regions=[Region(block) for block, _ in branches],
-        location=location,
+        regions=[Region(block) for block in branches],
+        location=moved[0].location,
     )
     outer = moved[-1].parent_block()
     if outer is None:
@@ -91,20 +89,22 @@ def put_in_branches(
         op.erase()
 
 
+def _given(moved: Sequence[Operation]) -> list[SSAValue]:
+    """What operations give to others."""
+    results = [result for op in moved for result in op.results]
+    return [result for result in results if any(u.operation not in moved for u in result.uses)]
+
+
 def _split(loop: aa.ForOp, product: Product, condition: SSAValue) -> None:
     """The loop with the product, and without it."""
     moved = [loop, *ending_of(loop)]
     place = list(loop.body.block.ops).index(product)
-    branches: list[tuple[Block, dict[SSAValue, SSAValue]]] = []
-    for change in (without_condition, _leave_out):
-        values: dict[SSAValue, SSAValue] = {}
-        block = Block([op.clone(values) for op in moved])
+    branches = [copy_of(moved), copy_of(moved)]
+    for block, change in zip(branches, (without_condition, _leave_out), strict=True):
         copied = block.first_op
-        if isinstance(copied, aa.ForOp):
-            its = list(copied.body.block.ops)[place]
-            if isinstance(its, Product):
-                change(its)
-        branches.append((block, values))
+        its = list(copied.body.block.ops)[place] if isinstance(copied, aa.ForOp) else None
+        if isinstance(its, Product):
+            change(its)
     put_in_branches(moved, condition, branches)
 
 
@@ -157,6 +157,9 @@ def _hand_on_nothing(loop: Operation | None, value: SSAValue) -> None:
     number = loop.body.block.args.index(value) - 1
     start = loop.init_values[number]
     value.replace_all_uses_with(start)
+    for use in list(loop.results[number].uses):
+        if isinstance(use.operation, wg.DotWaitOp):
+            _replace(use.operation, None, [start])
     loop.results[number].replace_all_uses_with(start)
 
 
@@ -165,16 +168,16 @@ def _kept(product: wg.WgmmaDotsOp) -> dict[str, Attribute]:
     return {key: value for key, value in product.properties.items() if "Segment" not in key}
 
 
-def _replace(product: Product, made: Operation | None, results: Sequence[SSAValue]) -> None:
+def _replace(op: Operation, made: Operation | None, results: Sequence[SSAValue]) -> None:
     """Puts an operation in place of another, or nothing."""
-    block = product.parent_block()
+    block = op.parent_block()
     if block is not None and made is not None:
-        made.location = product.location
-        block.insert_op_before(made, product)
-    for result, its in zip(product.results, results, strict=True):
+        made.location = op.location
+        block.insert_op_before(made, op)
+    for result, its in zip(op.results, results, strict=True):
         result.replace_all_uses_with(its)
-    product.detach()
-    product.erase()
+    op.detach()
+    op.erase()
 
 
 def _is_made_in(value: SSAValue, block: Block) -> bool:

@@ -62,7 +62,7 @@ class TwoTilesOfGrid(TwoTiles):
             self._copy_second(op)
         if not self._join_products(products, second_if=both):
             return False
-        self._finish(products, before, after, both)
+        self._finish(products, after, both)
         func.body.detach_block(source)
         source.erase()
         func.body.add_block(body)
@@ -106,22 +106,17 @@ class TwoTilesOfGrid(TwoTiles):
         then.add_op(aa.ReturnOp.create(location=self.builder.location))
         self.builder.only_if(condition, then)
 
-    def _finish(
-        self,
-        loop: aa.ForOp,
-        before: Sequence[Operation],
-        after: Sequence[Operation],
-        both: SSAValue,
-    ) -> None:
+    def _finish(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
         """What follows the products: a loop that does it for the first tile, and the second if
         there is one.
 
         Views are made again there: their users must see how.
         """
         builder, outer, (first, second) = self.builder, self.builder.block, self.values
-        found = [value for value in _used(before, after) if first[value] is not second[value]]
-        views, others = _apart(found)
-        needed = [value for value in others if first[value] is not second[value]]
+        sums = set(loop.results)
+        used = [value for value in _used(after) if value not in sums]
+        views, others = _apart([value for value in used if not self._are_same([value])])
+        needed = [value for value in others if not self._are_same([value])]
         handed = [*loop.results, *needed]
         types = [value.type for value in handed]
         builder.block = body = Block(arg_types=[i32, *types])
@@ -138,14 +133,10 @@ class TwoTilesOfGrid(TwoTiles):
         outer.add_op(after[-1].clone(first))
 
 
-def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
-    """What the first operations give to the others."""
-    given = {result for op in before for result in op.results}
-    found: dict[SSAValue, None] = {}
-    for outer in after:
-        for op in outer.walk():
-            found.update(dict.fromkeys(value for value in op.operands if value in given))
-    return list(found)
+def _used(after: Sequence[Operation]) -> list[SSAValue]:
+    """What operations need, and those in them."""
+    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
+    return list(dict.fromkeys(operands))
 
 
 def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:

@@ -169,7 +169,9 @@ class VectorBuilder(ArithmeticBuilder):
             return self.shuffle(inner.lhs, inner.rhs, composed)
         is_mask = isinstance(inner, arithmetic.AndOp | arithmetic.ICmpOp) and is_long_mask(vector)
         if is_mask and len(indices) < lanes:
-            return self._again(inner, *(self._shuffle_one(part, indices) for part in inner.operands))
+            return self._again(
+                inner, *(self._shuffle_one(part, indices) for part in inner.operands)
+            )
         return self._shuffle_op(vector, self.poison(vector.type), indices)
 
     def _again(self, op: Operation, lhs: SSAValue, rhs: SSAValue) -> SSAValue:

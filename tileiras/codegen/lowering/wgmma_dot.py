@@ -163,7 +163,9 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if op.condition is None:
         [ctx.values[op.result]] = multiply()
     else:
-        _multiply_if(ctx, op.condition, op.results, multiply, lambda: [_no_group(ctx, acc, pending)])
+        _multiply_if(
+            ctx, op.condition, op.results, multiply, lambda: [_no_group(ctx, acc, pending)]
+        )
 
 
 def _multiply_if(
@@ -212,9 +214,7 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
     )
 
 
-def _sums_of(
-    ctx: KernelLowering, op: wg.WgmmaDotsOp, accs: Sequence[SSAValue]
-) -> list[SSAValue]:
+def _sums_of(ctx: KernelLowering, op: wg.WgmmaDotsOp, accs: Sequence[SSAValue]) -> list[SSAValue]:
     """The sums of the first tiles, as many as there are accumulators, by instructions for all."""
     b, is_transposed = ctx.b, op.transposed is not None
     k_axis = 1 if is_transposed else 0

@@ -163,7 +163,28 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> a
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
+        one = _as_one_program(func, plan, target)
+        if one is not None:
+            return one
     return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+
+
+def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel whose loop over K serves two tiles, or one alone; None if one alone would lose by
+    it: stages, or the time to find out which the second tile is.
+    """
+    from tileiras.passes.nv_tileaa.two_tiles_of_grid import waits_for_second
+    from tileiras.planning.resources.stages import fewest_stages
+    from tileiras.planning.strategy import strategy_of, without_strategy
+
+    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
+    if not is_gathered and waits_for_second(func):
+        return None
+    joined = _joined(without_strategy(func), "blocks", target, as_one=True)
+    joined_plan = strategy_of(joined, target) if joined is not None else None
+    if joined_plan is None or fewest_stages(joined_plan, target) < fewest_stages(plan, target):
+        return None
+    return joined
 
 
 def _statically_scheduled(
@@ -200,12 +221,14 @@ def _statically_scheduled(
     return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
 
 
-def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:
+def _joined(
+    changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool = False
+) -> aa.FuncOp | None:
     """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
     from tileiras.planning.resources.stages import has_spare_stages
     from tileiras.planning.strategy import would_specialise
 
-    if not _join(changed, target):
+    if not _join(changed, target, as_one=as_one):
         return None
     changed.properties["two_tiles"] = StringAttr(how)
     plan = would_specialise(changed, target)
@@ -218,7 +241,7 @@ def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None
     return changed if would_specialise(changed, target) is not None else None
 
 
-def _join(changed: aa.FuncOp, target: GpuTarget) -> bool:
+def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
     from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
     from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
@@ -226,7 +249,7 @@ def _join(changed: aa.FuncOp, target: GpuTarget) -> bool:
 
     loop = _tile_loop(changed)
     if loop is None:
-        return TwoTilesOfGrid(changed, target.performance).join()
+        return TwoTilesOfGrid(changed, target.performance, as_one=as_one).join()
     if changed.static_tile_scheduler is not None:
         return TwoTilesInRounds(loop).join()
     return TwoTilesOfLoop(loop).join()

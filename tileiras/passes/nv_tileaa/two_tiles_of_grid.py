@@ -31,10 +31,14 @@ GRID_AXES = (0, 1, 2)
 class TwoTilesOfGrid(TwoTiles):
     """Rewrites the body of a kernel for two tile blocks at once."""
 
-    def __init__(self, func: aa.FuncOp, performance: Performance):
+    def __init__(self, func: aa.FuncOp, performance: Performance, *, as_one: bool):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
         self.performance = performance
+        self.as_one = as_one
+        """Whether one loop over K, and one program behind it, serves two tiles and one alone."""
+        self.views: list[Operation] = []
+        """What makes the second tile's views for what follows its products."""
 
     def join(self) -> bool:
         """Does so; False where the loops over K of two tiles differ."""
@@ -58,11 +62,16 @@ class TwoTilesOfGrid(TwoTiles):
                     values[op.result] = number
         for op in before:
             body.add_op(op.clone(self.values[0]))
-        for op in before:
-            self._copy_second(op)
-        if not self._join_products(products, second_if=both):
-            return False
-        self._finish(products, after, both)
+        if self.as_one:
+            for op in before:
+                self._copy_second(op)
+            if not self._join_products(products, second_if=both):
+                return False
+            self._finish_each(products, after, both)
+        else:
+            if not self._multiply(products, before, after, both):
+                return False
+            self._finish(after, both)
         func.body.detach_block(source)
         source.erase()
         func.body.add_block(body)
@@ -106,7 +115,56 @@ class TwoTilesOfGrid(TwoTiles):
         then.add_op(aa.ReturnOp.create(location=self.builder.location))
         self.builder.only_if(condition, then)
 
-    def _finish(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
+    def _multiply(
+        self,
+        loop: aa.ForOp,
+        before: Sequence[Operation],
+        after: Sequence[Operation],
+        both: SSAValue,
+    ) -> bool:
+        """The loop over K of both tiles, behind what the second one needs, or that of the first.
+
+        Gives the results of both, and what follows needs of what comes before. Views are made again
+        there: their users must see how.
+        """
+        builder, outer = self.builder, self.builder.block
+        first, second = self.values
+        alone = dict(first)
+        builder.block = two = Block()
+        for op in before:
+            self._copy_second(op)
+        if not self._join_products(loop):
+            return False
+        differing = [value for value in _used(before, after) if first[value] is not second[value]]
+        self.views, others = _apart(differing)
+        needed = [value for value in others if first[value] is not second[value]]
+        results = [*self._both(loop.results), *(second[value] for value in needed)]
+        builder.location = loop.location
+        builder.emit(aa.YieldOp, results)
+        builder.block = one = Block()
+        one.add_op(single := loop.clone(alone))
+        starts = [alone.get(value, value) for value in loop.init_values]
+        builder.emit(aa.YieldOp, [*single.results, *starts, *(alone[value] for value in needed)])
+        builder.block = outer
+        types = [value.type for value in results]
+        branch = builder.emit(aa.IfOp, [both], types, {}, [Region(two), Region(one)])
+        size = len(loop.results)
+        first.update(zip(loop.results, branch.results[:size], strict=True))
+        second.update(zip([*loop.results, *needed], branch.results[size:], strict=True))
+        return True
+
+    def _finish(self, after: Sequence[Operation], both: SSAValue) -> None:
+        """What follows the products: of the first tile, and of the second if there is one."""
+        body, (first, second) = self.builder.block, self.values
+        for op in after[:-1]:
+            body.add_op(op.clone(first))
+        then = Block()
+        for op in (*self.views, *after[:-1]):
+            then.add_op(op.clone(second))
+        self.builder.only_if(both, then)
+        body.add_op(after[-1].clone(first))
+
+    def _finish_each(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
         """What follows the products: a loop that does it for the first tile, and the second if
         there is one.
 
@@ -114,7 +172,7 @@ class TwoTilesOfGrid(TwoTiles):
         """
         builder, outer, (first, second) = self.builder, self.builder.block, self.values
         sums = set(loop.results)
-        used = [value for value in _used(after) if value not in sums]
+        used = [value for value in _needed(after) if value not in sums]
         views, others = _apart([value for value in used if not self._are_same([value])])
         needed = [value for value in others if not self._are_same([value])]
         handed = [*loop.results, *needed]
@@ -133,10 +191,14 @@ class TwoTilesOfGrid(TwoTiles):
         outer.add_op(after[-1].clone(first))
 
 
-def _used(after: Sequence[Operation]) -> list[SSAValue]:
-    """What operations need, and those in them."""
-    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
-    return list(dict.fromkeys(operands))
+def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
+    """What the first operations give to the others."""
+    given = {result for op in before for result in op.results}
+    found: dict[SSAValue, None] = {}
+    for outer in after:
+        for op in outer.walk():
+            found.update(dict.fromkeys(value for value in op.operands if value in given))
+    return list(found)
 
 
 def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
@@ -154,3 +216,25 @@ def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]
     block = next(iter(makers)).parent_block() if makers else None
     in_order = [op for op in block.ops if op in makers] if block is not None else []
     return in_order, list(others)
+
+
+def _needed(after: Sequence[Operation]) -> list[SSAValue]:
+    """What operations need, and those in them."""
+    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
+    return list(dict.fromkeys(operands))
+
+
+def waits_for_second(func: aa.FuncOp) -> bool:
+    """Whether a tile alone would wait for what finds the second one: divisions of its number."""
+    source = func.body.block
+    products = product_loop(source)
+    depending: set[SSAValue] = set()
+    for op in source.ops:
+        if op is products:
+            return False
+        is_number = isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0
+        if is_number or any(operand in depending for operand in op.operands):
+            depending.update(op.results)
+            if isinstance(op, aa.DivIOp | aa.RemIOp):
+                return True
+    return False

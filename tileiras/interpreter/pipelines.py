@@ -30,7 +30,7 @@ from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, ScaleRowsAttr, is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
-from tileiras.interpreter.distribution import element_indices, required_layout
+from tileiras.interpreter.distribution import element_indices, place, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
@@ -457,6 +457,8 @@ class Products:
 
     def issue(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
+        if op.condition is not None and not run.value(op.condition):
+            return self._not_issued(run, op)
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
         [value] = placed(op, [whole])
         # What threads transpose or read they have read when the product is issued.
@@ -471,18 +473,34 @@ class Products:
             self._finish(op.pending.data)
         return [self._given(product)]
 
+    def _not_issued(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
+        """A product whose condition does not hold: a group of nothing."""
+        self.issued.append([])
+        if op.pending is not None:
+            self._finish(op.pending.data)
+        return [run.value(op.acc)]
+
     def issue_all(self, run: BlockRun, op: wg.WgmmaDotsOp) -> list[Array]:
         """Products of several tiles with one, which are finished together."""
-        pairs = [op.operands_of(number) for number in range(len(op.tiles))]
-        wholes = [self._sum(run, op, pair, acc) for pair, acc in zip(pairs, op.accs, strict=True)]
-        values = placed(op, wholes)
+        count = len(op.tiles)
+        if op.condition is not None and not run.value(op.condition):
+            count -= 1
+        pairs = [op.operands_of(number) for number in range(count)]
+        wholes = [
+            self._sum(run, op, pair, acc) for pair, acc in zip(pairs, op.accs[:count], strict=True)
+        ]
+        values = [
+            place(whole, required_layout(result.type))
+            for whole, result in zip(wholes, op.sums[:count], strict=True)
+        ]
         products = [
             self._product(run, pair, whole, value)
             for pair, whole, value in zip(pairs, wholes, values, strict=True)
         ]
         self.issued.append(products)
         self._finish(op.pending.data)
-        return [self._given(product) for product in products]
+        given = [self._given(product) for product in products]
+        return [*given, *(run.value(acc) for acc in op.accs[count:])]
 
     def _sum(
         self, run: BlockRun, op: Operation, operands: tuple[SSAValue, SSAValue], acc: SSAValue

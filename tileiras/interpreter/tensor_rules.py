@@ -77,14 +77,16 @@ def equivalent_rule(equivalents: EquivalentOps, equivalent_class: type[Operation
 
 def _dot_rule(equivalents: EquivalentOps) -> PureRule:
     """Integer and float products have different equivalent operations."""
-    integers, floats = (
-        equivalent_rule(equivalents, ct.MmaIOp),
-        equivalent_rule(equivalents, ct.MmaFOp),
-    )
 
-    def compute(op: Operation, *operands: Array) -> Array:
-        is_integer = isinstance(tile_type(op.operands[0].type).element_type, IntegerType)
-        return (integers if is_integer else floats)(op, *operands)
+    def compute(
+        op: Any, lhs: Array, rhs: Array, acc: Array, condition: Array | None = None
+    ) -> Array:
+        if condition is not None and not condition:
+            return acc
+        is_integer = isinstance(tile_type(op.lhs.type).element_type, IntegerType)
+        equivalent_class = ct.MmaIOp if is_integer else ct.MmaFOp
+        equivalent = equivalents.of(op, equivalent_class, operands=(op.lhs, op.rhs, op.acc))
+        return EQUIVALENT_RULES[equivalent_class](equivalent, lhs, rhs, acc)
 
     return compute
 

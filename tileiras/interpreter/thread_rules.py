@@ -181,7 +181,7 @@ def dot_rule(equivalents: EquivalentOps) -> PureRule:
         signs = _integer_signs(op) if isinstance(op, tas.MmaDotOp) else {}
         properties = equivalent_properties(op, "signedness_lhs", "signedness_rhs") | signs
         equivalent_class = ct.MmaIOp if properties else ct.MmaFOp
-        operands, results = (op.operands, op.results)
+        operands, results = (op.operands[:3], op.results)
         if isinstance(op, wg.WgmmaDotsOp):
             operands, results = (*op.operands_of(0), op.accs[0]), op.sums[:1]
         if isinstance(op, tc.Tcgen05DotOp):

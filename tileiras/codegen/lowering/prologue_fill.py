@@ -168,13 +168,14 @@ def _fill(
     stage: SSAValue,
     wanted: SSAValue,
 ) -> None:
-    """This thread's copies of all tiles into a stage, and its arrival there."""
+    """This thread's copies of all tiles into a stage, and its arrival there.
+
+    Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
+    """
     b = ctx.b
     for rows in loads:
-        is_copied = wanted
-        if rows.skipped is not None:
-            is_copied = b.and_(wanted, b.not_(rows.skipped))
-        _copy(ctx, pipeline, rows, stage, is_copied)
+        with ctx.where(None if rows.skipped is None else b.not_(rows.skipped)):
+            _copy(ctx, pipeline, rows, stage, wanted)
     if ctx.roles.waits_for_barriers:
         b.barrier()
         ctx.roles.waits_for_barriers = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import i1
@@ -11,6 +12,7 @@ from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operan
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.control_flow import block_for
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
@@ -149,14 +151,47 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     right = ctx.b.operand_descriptor(ctx.value(right_tile), rhs)
     product = Product(ctx, family, left, right, rhs, repeats)
     acc = ctx.value(op.acc)
-    if op.two_level is not None:
-        ctx.values[op.result] = product.two_level(acc)
-    else:
-        pending = op.pending.data if op.pending is not None else None
+    pending = op.pending.data if op.pending is not None else None
+
+    def multiply() -> list[SSAValue]:
+        if op.two_level is not None:
+            return [product.two_level(acc)]
         if op.from_zero is not None:
-            ctx.values[op.result] = product.from_zero(pending)
-        else:
-            ctx.values[op.result] = product.accumulated(acc, pending)
+            return [product.from_zero(pending)]
+        return [product.accumulated(acc, pending)]
+
+    if op.condition is None:
+        [ctx.values[op.result]] = multiply()
+    else:
+        _multiply_if(
+            ctx, op.condition, op.results, multiply, lambda: [_no_group(ctx, acc, pending)]
+        )
+
+
+def _multiply_if(
+    ctx: KernelLowering,
+    condition: SSAValue,
+    results: Sequence[SSAValue],
+    multiply: Callable[[], list[SSAValue]],
+    other: Callable[[], list[SSAValue]],
+) -> None:
+    """The results of `multiply` where the condition holds, else those of `other`.
+
+    Each has its instructions and their waits in one block: ptxas finds registers for both.
+    """
+    blocks = ctx.b.new_block(), ctx.b.new_block()
+    after = block_for(ctx, results)
+    ctx.b.cond_br(ctx.value(condition), *blocks)
+    for block, compute in zip(blocks, (multiply, other), strict=True):
+        ctx.start_block(block)
+        ctx.b.br(after, compute())
+    ctx.start_block(after)
+
+
+def _no_group(ctx: KernelLowering, acc: SSAValue, pending: int | None) -> SSAValue:
+    """The accumulator as it is, behind a group of no instructions: those before it are counted."""
+    ctx.b.wgmma_commit()
+    return acc if pending is None else ctx.b.wgmma_wait(pending, acc)[0]
 
 
 def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
@@ -166,10 +201,25 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
     """
     if not isinstance(op, wg.WgmmaDotsOp):
         raise InternalError("the rule of wgmma_dots got another operation")
-    b, count, is_transposed = ctx.b, len(op.tiles), op.transposed is not None
+    accs = [ctx.value(acc) for acc in op.accs]
+    if op.condition is None:
+        ctx.values.update(zip(op.sums, _sums_of(ctx, op, accs), strict=True))
+        return
+    _multiply_if(
+        ctx,
+        op.condition,
+        op.sums,
+        lambda: _sums_of(ctx, op, accs),
+        lambda: [*_sums_of(ctx, op, accs[:-1]), accs[-1]],
+    )
+
+
+def _sums_of(ctx: KernelLowering, op: wg.WgmmaDotsOp, accs: Sequence[SSAValue]) -> list[SSAValue]:
+    """The sums of the first tiles, as many as there are accumulators, by instructions for all."""
+    b, is_transposed = ctx.b, op.transposed is not None
     k_axis = 1 if is_transposed else 0
     family = _family(op, op.operands_of(0), op.sums[0], is_transposed)
-    rhs = _operand(op.tiles[0], k_axis, count)
+    rhs = _operand(op.tiles[0], k_axis, len(accs))
     rows = ctx.layout(op.sums[0].type).shape[1 if is_transposed else 0]
     repeats = rows // (ROWS * (ctx.num_warps // 4))
     if op.fragments is None:
@@ -178,13 +228,14 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
         left = _left_by_threads(ctx, op.common, 1 - k_axis, is_smem_transposed=False)
     right = b.operand_descriptor(ctx.value(op.tiles[0]), rhs)
     product = Product(ctx, family, left, right, rhs, repeats)
-    values = [ctx.value(acc) for acc in op.accs]
-    size = (lanes_of(values[0].type) or 0) // repeats
-    parts = [b.slice(value, i * size, size) for i in range(repeats) for value in values]
+    size = (lanes_of(accs[0].type) or 0) // repeats
+    parts = [b.slice(acc, i * size, size) for i in range(repeats) for acc in accs]
     total = product.accumulated(b.concat(parts), op.pending.data)
-    for number, result in enumerate(op.sums):
-        starts = [(i * count + number) * size for i in range(repeats)]
-        ctx.values[result] = b.concat([b.slice(total, start, size) for start in starts])
+    sums: list[SSAValue] = []
+    for number in range(len(accs)):
+        starts = [(i * len(accs) + number) * size for i in range(repeats)]
+        sums.append(b.concat([b.slice(total, start, size) for start in starts]))
+    return sums
 
 
 def _left_by_threads(

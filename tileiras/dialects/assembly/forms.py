@@ -109,7 +109,7 @@ FORMS: dict[str, Row] = {
     ),
     "nv_tileaa.pack": _SOURCE_TO_RESULT,
     "nv_tileaa.unpack": _SOURCE_TO_RESULT,
-    "nv_tileaa.dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
+    "nv_tileaa.dot": Row("$lhs, $rhs, $acc <?if $condition ?>", "lhs, rhs -> result; acc=result"),
     "nv_tileaa.dot_scaled": Row(
         "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",
         "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
@@ -167,8 +167,12 @@ FORMS: dict[str, Row] = {
         "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
     ),
     "nv_tileas.fma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
-    "nv_tileas.wgmma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
-    "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
+    "nv_tileas.wgmma_dot": Row(
+        "$lhs, $rhs, $acc <?if $condition ?>", "lhs, rhs -> result; acc=result"
+    ),
+    "nv_tileas.wgmma_dots": Row(
+        "$common, [$tiles], [$accs] <?if $condition ?>", "common, tiles, accs; sums=accs"
+    ),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.smem_transpose": Row("$tile <?running = $running ?>", "functional"),
     "nv_tileas.transpose_warps": Row("$body", ""),

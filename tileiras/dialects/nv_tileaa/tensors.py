@@ -6,6 +6,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -155,13 +156,15 @@ class UnpackOp(IRDLOperation):
 class DotOp(IRDLOperation):
     """`result = lhs @ rhs + acc`, rank 2, or rank 3 batched over dim 0.
 
-    The signedness properties are present for integer operands only.
+    Where the `condition` (i1) does not hold, `result` is `acc`. The signedness properties are
+    present for integer operands only.
     """
 
     name = "nv_tileaa.dot"
     lhs = operand_def()
     rhs = operand_def()
     acc = operand_def()
+    condition = opt_operand_def()
     fast_acc = opt_prop_def(UnitAttr)
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)

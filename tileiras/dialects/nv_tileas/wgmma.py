@@ -51,13 +51,16 @@ class WgmmaDotOp(IRDLOperation):
     where the threads read that tile, whose K is not contiguous, into registers; with "both" they
     read `lhs` in the order of K of a transposed `rhs`. With "rhs", or where `transposed` says so,
     the instructions compute the transposed product. With `from_zero` the instructions take no
-    accumulator: `acc` is zeros, and nothing of it is in registers.
+    accumulator: `acc` is zeros, and nothing of it is in registers. Where the `condition` (i1) does
+    not hold nothing is issued: the result is `acc`, and a group without instructions counts in its
+    place. All threads of the consumers have the same condition.
     """
 
     name = "nv_tileas.wgmma_dot"
     lhs = operand_def()
     rhs = operand_def(IN_SMEM)
     acc = operand_def()
+    condition = opt_operand_def()
     pending = opt_prop_def(IntAttr)
     two_level = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
@@ -76,14 +79,15 @@ class WgmmaDotOp(IRDLOperation):
     @property
     def may_start_from_zero(self) -> bool:
         """Whether `from_zero` is true and known: `acc` is zeros, no fragments are read, one sum."""
-        return self.fragments is None and self.two_level is None and is_zero(self.acc)
+        is_plain = self.fragments is None and self.two_level is None and self.condition is None
+        return is_plain and is_zero(self.acc)
 
     def verify_(self) -> None:
         """Nothing but zeros is left out."""
         if self.from_zero is not None and not self.may_start_from_zero:
             raise VerifyException(
-                f"{self.name}: from_zero needs an accumulator of zeros, added to at once, and "
-                "operands that threads do not read from shared memory"
+                f"{self.name}: from_zero needs an accumulator of zeros, always added to at once, "
+                "and operands that threads do not read from shared memory"
             )
 
 
@@ -102,13 +106,15 @@ class WgmmaDotsOp(IRDLOperation):
     `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
     the transposed products. The other tiles lie one behind the other in their stage, in panels that
     continue each other. With `fragments` the threads read the common tile, whose K is not
-    contiguous, into registers. For the rest see `wgmma_dot`.
+    contiguous, into registers. Where the `condition` (i1) does not hold the last sum is its `acc`.
+    For the rest see `wgmma_dot`.
     """
 
     name = "nv_tileas.wgmma_dots"
     common = operand_def(IN_SMEM)
     tiles = var_operand_def(IN_SMEM)
     accs = var_operand_def()
+    condition = opt_operand_def()
     pending = prop_def(IntAttr)
     fragments = opt_prop_def(UnitAttr)
     transposed = opt_prop_def(UnitAttr)

@@ -81,6 +81,18 @@ def is_looked_up(found: CommonTile) -> bool:
     return False
 
 
+def is_same_tile(builder: ScalarBuilder, found: CommonTile) -> SSAValue:
+    """i1: whether both loads bring the same tile."""
+    equal = [
+        builder.emit(aa.CmpIOp, pair, [i1], compared(ComparisonPredicate.EQUAL)).results[0]
+        for pair in differing_indices(found.first, found.second)
+    ]
+    same = equal[0]
+    for part in equal[1:]:
+        same = builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
+    return same
+
+
 def divide(found: CommonTile, *, in_turn: bool) -> None:
     """Writes the loop in both forms; what has been planned for it is not good any more.
 
@@ -90,13 +102,7 @@ def divide(found: CommonTile, *, in_turn: bool) -> None:
     loop, load = found.loop, found.second
     builder = ScalarBuilder()
     builder.location = loop.location
-    equal = [
-        builder.emit(aa.CmpIOp, pair, [i1], compared(ComparisonPredicate.EQUAL)).results[0]
-        for pair in differing_indices(found.first, load)
-    ]
-    same = equal[0]
-    for part in equal[1:]:
-        same = builder.emit(aa.AndIOp, [same, part], [i1]).results[0]
+    same = is_same_tile(builder, found)
     values: dict[SSAValue, SSAValue] = {}
     common = loop.clone(values)
     copy = values[load.result]
@@ -118,8 +124,12 @@ def divide(found: CommonTile, *, in_turn: bool) -> None:
         branch.add_op(aa.YieldOp.create(operands=results, location=loop.location))
     if in_turn:
         loop.erase()
-    else:
-        load.attributes[DIFFERS] = UnitAttr()
+        return
+    load.attributes[DIFFERS] = UnitAttr()
+    # Where there is no second tile its indices are those of the first: here there is one.
+    for dot in loop.body.ops:
+        if isinstance(dot, aa.DotOp) and dot.condition is not None:
+            dot.operands = [dot.lhs, dot.rhs, dot.acc]
 
 
 def _alone(loop: aa.ForOp, number: int) -> aa.ForOp:

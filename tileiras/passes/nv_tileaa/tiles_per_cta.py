@@ -163,7 +163,28 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> a
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
+        one = _as_one_program(func, plan, target)
+        if one is not None:
+            return one
     return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+
+
+def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel whose loop over K serves two tiles, or one alone; None if one alone would lose by
+    it: stages, or the time to find out which the second tile is.
+    """
+    from tileiras.passes.nv_tileaa.two_tiles_of_grid import waits_for_second
+    from tileiras.planning.resources.stages import fewest_stages
+    from tileiras.planning.strategy import strategy_of, without_strategy
+
+    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
+    if not is_gathered and waits_for_second(func):
+        return None
+    joined = _joined(without_strategy(func), "blocks", target, as_one=True)
+    joined_plan = strategy_of(joined, target) if joined is not None else None
+    if joined_plan is None or fewest_stages(joined_plan, target) < fewest_stages(plan, target):
+        return None
+    return joined
 
 
 def _statically_scheduled(
@@ -174,6 +195,8 @@ def _statically_scheduled(
     """
     from tileiras.passes.nv_tileaa.form_clusters import is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.memory_order import WRITES
+    from tileiras.planning.operands.tma_stores import TmaWrite
     from tileiras.planning.stores import plan_with_stores
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
@@ -183,18 +206,25 @@ def _statically_scheduled(
     # Of integers the loop for one tile and that for two spill 8 bytes beside each other.
     if any(isinstance(element_of(dot.results[0]), IntegerType) for dot in plan.dots):
         return None
+    # Warps that gather leave none to store; what TMA cannot write consumers store.
+    gathers = any(pipeline.gathers for pipeline in plan.pipelines)
+    writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    if gathers or not all(isinstance(op, TmaWrite) for op in writes):
+        return None
     looped = with_static_tile_scheduler(func)
     joined = _joined(looped, "blocks", target) if looped is not None else None
     joined_plan = plan_with_stores(joined, target, options) if joined is not None else None
     return joined if joined_plan is not None and joined_plan.has_store_warp else None
 
 
-def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:
+def _joined(
+    changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool = False
+) -> aa.FuncOp | None:
     """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
     from tileiras.planning.resources.stages import has_spare_stages
     from tileiras.planning.strategy import would_specialise
 
-    if not _join(changed, target):
+    if not _join(changed, target, as_one=as_one):
         return None
     changed.properties["two_tiles"] = StringAttr(how)
     plan = would_specialise(changed, target)
@@ -207,7 +237,7 @@ def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None
     return changed if would_specialise(changed, target) is not None else None
 
 
-def _join(changed: aa.FuncOp, target: GpuTarget) -> bool:
+def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
     from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
     from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
@@ -215,7 +245,7 @@ def _join(changed: aa.FuncOp, target: GpuTarget) -> bool:
 
     loop = _tile_loop(changed)
     if loop is None:
-        return TwoTilesOfGrid(changed, target.performance).join()
+        return TwoTilesOfGrid(changed, target.performance, as_one=as_one).join()
     if changed.static_tile_scheduler is not None:
         return TwoTilesInRounds(loop).join()
     return TwoTilesOfLoop(loop).join()
@@ -230,6 +260,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
     stages are not more: f16 128x128, 12288x4096x2560, 389 us instead of 381.
     """
     from tileiras.passes.nv_tileaa.known_common_tile import common_tile, divide, is_looked_up
+    from tileiras.passes.nv_tileaa.tiles_in_passes import run_in_passes
     from tileiras.planning.resources.stages import has_more_stages_without
 
     found = common_tile(plan)
@@ -239,7 +270,9 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
         return False
     if not is_in_rounds and not has_more_stages_without(plan, found.second, target):
         return False
-    divide(found, in_turn=is_in_rounds)
+    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
+    if is_in_rounds or not is_gathered or not run_in_passes(found):
+        divide(found, in_turn=is_in_rounds)
     return True
 
 

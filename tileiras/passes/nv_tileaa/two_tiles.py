@@ -65,6 +65,21 @@ class TwoTiles:
         else:
             self.builder.block.add_op(op.clone(second))
 
+    def _leave_out(self, op: Operation, second_if: SSAValue) -> None:
+        """Leaves out what a copied operation does for the second tile alone, if there is none."""
+        first, second = (values[op.results[0]].owner for values in self.values)
+        if first is second:
+            return
+        if isinstance(second, aa.DotOp):
+            second.operands = [*second.operands, second_if]
+        elif isinstance(second, aa.LoadOp) and second.mask is not None:
+            spread = aa.SplatOp.create(operands=[second_if], result_types=[second.mask.type])
+            mask = aa.AndIOp.create(
+                operands=[second.mask, spread.result], result_types=[second.mask.type]
+            )
+            self.builder.block.insert_ops_before([spread, mask], second)
+            second.operands[second.operands.index(second.mask)] = mask.results[0]
+
     def _are_same(self, values: Sequence[SSAValue]) -> bool:
         """Whether values are the same for both tiles."""
         first, second = self.values
@@ -74,8 +89,11 @@ class TwoTiles:
         """Values of the first tile, then those of the second."""
         return [copies.get(value, value) for copies in self.values for value in values]
 
-    def _join_products(self, loop: aa.ForOp) -> bool:
-        """One loop over K for both tiles, operation by operation."""
+    def _join_products(self, loop: aa.ForOp, second_if: SSAValue | None = None) -> bool:
+        """One loop over K for both tiles, operation by operation.
+
+        `second_if` (i1): whether there is a second tile, if that is not known.
+        """
         bounds = [loop.lower_bound, loop.upper_bound, loop.step]
         if not self._are_same(bounds):
             return False
@@ -94,6 +112,8 @@ class TwoTiles:
                 self.builder.emit(aa.ContinueOp, self._both(op.operands))
             else:
                 self._copy(op)
+                if second_if is not None and isinstance(op, aa.DotOp | aa.LoadOp):
+                    self._leave_out(op, second_if)
         self.builder.block, self.builder.location = outer, loop.location
         types = [*carried, *carried]
         made = self.builder.emit(aa.ForOp, operands, types, loop.properties, [Region(block)])

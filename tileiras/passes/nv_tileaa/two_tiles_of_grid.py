@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.codegen.target import Performance
@@ -22,6 +22,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
+from tileiras.planning.operands.tma_stores import EACH_TILE
 
 GRID_AXES = (0, 1, 2)
 """Fixed: axes of a grid."""
@@ -30,10 +31,12 @@ GRID_AXES = (0, 1, 2)
 class TwoTilesOfGrid(TwoTiles):
     """Rewrites the body of a kernel for two tile blocks at once."""
 
-    def __init__(self, func: aa.FuncOp, performance: Performance):
+    def __init__(self, func: aa.FuncOp, performance: Performance, *, as_one: bool):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
         self.performance = performance
+        self.as_one = as_one
+        """Whether one loop over K, and one program behind it, serves two tiles and one alone."""
         self.views: list[Operation] = []
         """What makes the second tile's views for what follows its products."""
 
@@ -59,9 +62,16 @@ class TwoTilesOfGrid(TwoTiles):
                     values[op.result] = number
         for op in before:
             body.add_op(op.clone(self.values[0]))
-        if not self._multiply(products, before, after, both):
-            return False
-        self._finish(after, both)
+        if self.as_one:
+            for op in before:
+                self._copy_second(op)
+            if not self._join_products(products, second_if=both):
+                return False
+            self._finish_each(products, after, both)
+        else:
+            if not self._multiply(products, before, after, both):
+                return False
+            self._finish(after, both)
         func.body.detach_block(source)
         source.erase()
         func.body.add_block(body)
@@ -154,6 +164,32 @@ class TwoTilesOfGrid(TwoTiles):
         self.builder.only_if(both, then)
         body.add_op(after[-1].clone(first))
 
+    def _finish_each(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
+        """What follows the products: a loop that does it for the first tile, and the second if
+        there is one.
+
+        Views are made again there: their users must see how.
+        """
+        builder, outer, (first, second) = self.builder, self.builder.block, self.values
+        sums = set(loop.results)
+        used = [value for value in _needed(after) if value not in sums]
+        views, others = _apart([value for value in used if not self._are_same([value])])
+        needed = [value for value in others if not self._are_same([value])]
+        handed = [*loop.results, *needed]
+        types = [value.type for value in handed]
+        builder.block = body = Block(arg_types=[i32, *types])
+        values = first | dict(zip(handed, body.args[1:], strict=True))
+        for op in (*views, *after[:-1]):
+            body.add_op(op.clone(values))
+        builder.emit(aa.ContinueOp, [second[value] for value in handed])
+        builder.block = outer
+        one, two = (builder.integer(count, i32) for count in (1, TILES))
+        count = builder.emit(aa.SelectOp, [both, two, one], [i32]).results[0]
+        operands = [builder.integer(0, i32), count, one, *(first[value] for value in handed)]
+        made = builder.emit(aa.ForOp, operands, types, {"no_unroll": UnitAttr()}, [Region(body)])
+        made.attributes[EACH_TILE] = UnitAttr()
+        outer.add_op(after[-1].clone(first))
+
 
 def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
     """What the first operations give to the others."""
@@ -180,3 +216,25 @@ def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]
     block = next(iter(makers)).parent_block() if makers else None
     in_order = [op for op in block.ops if op in makers] if block is not None else []
     return in_order, list(others)
+
+
+def _needed(after: Sequence[Operation]) -> list[SSAValue]:
+    """What operations need, and those in them."""
+    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
+    return list(dict.fromkeys(operands))
+
+
+def waits_for_second(func: aa.FuncOp) -> bool:
+    """Whether a tile alone would wait for what finds the second one: divisions of its number."""
+    source = func.body.block
+    products = product_loop(source)
+    depending: set[SSAValue] = set()
+    for op in source.ops:
+        if op is products:
+            return False
+        is_number = isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0
+        if is_number or any(operand in depending for operand in op.operands):
+            depending.update(op.results)
+            if isinstance(op, aa.DivIOp | aa.RemIOp):
+                return True
+    return False

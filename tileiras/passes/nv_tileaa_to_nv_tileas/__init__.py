@@ -103,3 +103,7 @@ def _place_body(
     source = func.body.block
     materializer.values.update(zip(source.args, entry.args, strict=True))
     materializer.place_block(source, body)
+    if consumer is not None:
+        from tileiras.passes.nv_tileaa_to_nv_tileas.roles.unused import erase_unused
+
+        erase_unused(body)

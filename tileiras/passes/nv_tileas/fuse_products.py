@@ -15,24 +15,32 @@ ptxas finds none that suit all loops, and waits for every instruction (C7511).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, UnitAttr, i1
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileas.product_conditions import (
+    copy_of,
+    ending_of,
+    put_in_branches,
+    split_by_conditions,
+    without_condition,
+)
 from tileiras.passes.op_builder import OpBuilder
 
 
 @dataclass(frozen=True)
 class FuseProductsPass(IrPass):
     """Merges two products of a loop that read a common tile into one of twice the columns.
+
+    The second one may have a condition.
 
     Before   %x = wgmma_dot %a, %b, %s;  %y = wgmma_dot %a, %c, %t
     After    %x, %y = wgmma_dots %a, [%b, %c], [%s, %t]
@@ -50,6 +58,7 @@ class FuseProductsPass(IrPass):
             if isinstance(func, aa.FuncOp):
                 for switch in pl.switches_of(func):
                     fuse_products(switch.consumer.block)
+                    split_by_conditions(switch.consumer.block)
 
 
 def fuse_products(body: Block) -> None:
@@ -90,6 +99,8 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     if any(not _may_run_on(op) for op in products) or first.properties != second.properties:
         return None
     if first.result.type != second.result.type or second.acc is first.result:
+        return None
+    if first.condition is not None:
         return None
     commons, others = (first.lhs, second.lhs), (first.rhs, second.rhs)
     if _is_transposed(first):
@@ -142,7 +153,12 @@ def _fuse(pair: _Pair) -> None:
     kept = ("signedness_lhs", "signedness_rhs")
     flags = {"transposed": transposed, "fragments": first.fragments is not None}
     made = wg.WgmmaDotsOp.build(
-        operands=[first.rhs if transposed else first.lhs, pair.tiles, [first.acc, second.acc]],
+        operands=[
+            first.rhs if transposed else first.lhs,
+            pair.tiles,
+            [first.acc, second.acc],
+            [] if second.condition is None else [second.condition],
+        ],
         result_types=[[first.result.type, second.result.type]],
         properties={
             "pending": IntAttr(1),
@@ -194,59 +210,27 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     outer = loop.parent_block()
     if outer is None or pair.same is None:
         return
-    moved = [loop, *_ending(loop)]
-    last = moved[-1]
-    results = [result for op in moved for result in op.results if _is_used_beyond(result, moved)]
-    branches: list[Block] = []
-    for _ in range(2):
-        values: dict[SSAValue, SSAValue] = {}
-        branch = Block([op.clone(values) for op in moved])
+    moved = [loop, *ending_of(loop)]
+    branches = [copy_of(moved), copy_of(moved)]
+    for branch in branches:
         # Beside fragments there are no registers for sums of both; those of one side suffice.
-        if branches or pair.first.fragments is None:
+        if branch is not branches[0] or pair.first.fragments is None:
             _move_sums(branch)
-        branch.add_op(
-            aa.YieldOp.create(operands=[values[r] for r in results], location=loop.location)
-        )
-        branches.append(branch)
     copied = branches[0].first_op
     found = _find(copied) if isinstance(copied, aa.ForOp) else None
     if found is None:
         return
-    _fuse(found)
     builder = OpBuilder()
     builder.location = loop.location
     condition = pair.same
     if pair.apart is not None:
         differ = builder.emit(aa.XOrIOp, [condition, pair.apart], [i1]).results[0]
         condition = builder.emit(aa.AndIOp, [condition, differ], [i1]).results[0]
-    made = builder.emit(
-        aa.IfOp,
-        [condition],
-        [result.type for result in results],
-        {},
-        [Region(branch) for branch in branches],
-    )
-    for result, its in zip(results, made.results, strict=True):
-        result.replace_all_uses_with(its)
-    for op in list(builder.block.ops):
+        # Without a second tile both operands are those of the first: then this loop is not taken.
+        if found.second.condition is not None:
+            without_condition(found.second)
+    _fuse(found)
+    made = list(builder.block.ops)
+    for op in made:
         op.detach()
-        outer.insert_op_after(op, last)
-        last = op
-    for op in reversed(moved):
-        op.detach()
-        op.erase()
-
-
-def _ending(loop: aa.ForOp) -> Sequence[Operation]:
-    """What finishes the products of a loop, and hands their stages back, right behind it."""
-    found: list[Operation] = []
-    op = loop.next_op
-    while isinstance(op, wg.DotWaitOp | pl.ConsumerReleaseOp):
-        found.append(op)
-        op = op.next_op
-    return found
-
-
-def _is_used_beyond(result: SSAValue, within: Sequence[Operation]) -> bool:
-    """Whether a value is used outside of some operations."""
-    return any(use.operation not in within for use in result.uses)
+    put_in_branches(moved, condition, branches, made)

@@ -7,6 +7,8 @@ from xdsl.ir import OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of
 
 LAZY_OPS = (
     aa.ConstantOp,
@@ -36,6 +38,13 @@ def is_lazy(value: SSAValue) -> bool:
 def is_cheap(value: SSAValue) -> bool:
     """Whether a tensor is cheaper to compute again than to move between threads."""
     return rematerialization_cost(value) <= MAX_REMATERIALIZED_OPS
+
+
+def is_widened(value: SSAValue) -> bool:
+    """Whether a tensor is made of integers of fewer bits: these move, and are extended there."""
+    if not isinstance(value, OpResult) or not isinstance(value.op, aa.ExtIOp):
+        return False
+    return storage_bits(element_of(value.op.source)) < storage_bits(element_of(value))
 
 
 def rematerialization_cost(value: SSAValue, limit: int = MAX_REMATERIALIZED_OPS) -> int:

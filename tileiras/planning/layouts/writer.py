@@ -24,7 +24,7 @@ from tileiras.dialects.nv_tileas.assigned import (
     layouts_attribute,
 )
 from tileiras.planning.layouts.equivalence_classes import EquivalenceClasses
-from tileiras.planning.layouts.rematerialization import is_cheap, is_lazy, is_tensor
+from tileiras.planning.layouts.rematerialization import is_cheap, is_lazy, is_tensor, is_widened
 
 
 class LayoutWriter:
@@ -61,7 +61,7 @@ class LayoutWriter:
             return
         if layout == self.settled(value) or self.is_made(value, layout):
             return
-        if isinstance(owner, Operation) and is_cheap(value):
+        if isinstance(owner, Operation) and (is_cheap(value) or is_widened(value)):
             owner.attributes[REMATERIALIZE] = UnitAttr()
             for operand in owner.operands:
                 self.ask(operand, layout)

@@ -13,6 +13,7 @@ from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
+from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.resources.cta import (
     ROWS_PER_WARPGROUP,
     WARPGROUP_THREADS,
@@ -86,6 +87,11 @@ class RolePlan:
     def result_layout(self, dot: Operation) -> LinearLayout:
         """Where the threads hold the result of a product."""
         return self.dots[dot].result_layout(self.warpgroups)
+
+    def loads_of(self, loop: Operation) -> list[OperandLoad]:
+        """The loads in a loop whose tiles pipelines bring."""
+        loads = (load for pipeline in self.pipelines for load in pipeline.loads)
+        return [load for load in loads if load.parent_op() is loop]
 
     def products_sharing_stages(self, planned: PlannedDot) -> list[PlannedDot]:
         """The products that read tiles of the same stages, in program order, this one included."""

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 TmaWrite = aa.TiledStoreOp | aa.TiledAtomicRedOp
 """What TMA can do from shared memory to global memory."""
+EACH_TILE = "each_tile"
+"""On a loop behind a loop over K: it goes on with each of the tiles that are computed at once."""
 PIECE_ELEMENT_BYTES = (2, 4)
 """Fixed: elements that a piece has ways into shared memory for: stmatrix, or pairs of words."""
 
@@ -109,11 +111,13 @@ def own_store_bytes(func: aa.FuncOp, plan: RolePlan, stores: Sequence[TmaWrite])
 
 
 def is_in_loop(op: Operation) -> bool:
-    """Whether a store may happen more than once."""
+    """Whether a store may happen more than once, tiles that are computed at once aside."""
     parent = op.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+    while parent is not None:
+        if isinstance(parent, aa.ForOp | aa.LoopOp) and EACH_TILE not in parent.attributes:
+            return True
         parent = parent.parent_op()
-    return parent is not None
+    return False
 
 
 def _suits(op: TmaWrite, plan: RolePlan) -> bool:

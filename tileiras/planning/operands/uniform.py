@@ -101,6 +101,13 @@ def uniform_loads_of(pipelines: Iterable[Pipeline]) -> dict[OperandLoad, Operand
     return {load: to for content in contents for load, to in uniform_loads(content).items()}
 
 
+def condition_of(load: OperandLoad) -> SSAValue | None:
+    """The condition (i1) of all products that read a loaded tile; None if one has none."""
+    products = products_of(load)
+    conditions = {op.condition if isinstance(op, aa.DotOp) else None for op in products}
+    return conditions.pop() if len(conditions) == 1 else None
+
+
 def products_of(load: OperandLoad) -> dict[Operation, None]:
     """The products that read a loaded tile."""
     return {use.operation: None for use in _reads(load)}

@@ -62,6 +62,13 @@ def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
     return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
 
 
+def fewest_stages(plan: RolePlan, target: GpuTarget) -> int:
+    """The stages of the pipeline that has the fewest; 0 if they do not fit."""
+    pipelines = pipeline_requirements(plan.pipelines, list(plan.dots.values()))
+    stages = stages_of_pipelines(pipelines, pipeline_smem(plan, target))
+    return min(stages or (0,))
+
+
 def keeps_two_stages(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     """Whether a tile of every pipeline that loops fill may come while another one is read, beside
     the buffers of stores.

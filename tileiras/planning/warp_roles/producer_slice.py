@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
+from tileiras.planning.operands.uniform import condition_of
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 _ALLOWED = (
@@ -143,6 +144,8 @@ class _Slicer:
 def _needed_by_access_or_branch(op: Operation, kept: ProducerSlice) -> list[SSAValue]:
     """What accesses and control flow need whatever becomes of their results."""
     match op:
+        case aa.TiledLoadOp() if op in kept.loads and (condition := condition_of(op)) is not None:
+            return [op.view, *op.indices, condition]
         case aa.TiledLoadOp() | aa.TiledStoreOp() | aa.TiledAtomicRedOp():
             return [op.view, *op.indices]
         case aa.LoadOp():

@@ -148,7 +148,7 @@ class ConsumerSide:
         type = tile_type(operand, value)
         own = self.tiles[operand.load, type]
         same = self.uniform.conditions.get(operand.load)
-        if same is None:
+        if same is None or operand.load not in self.uniform.firsts:
             return own
         first = replace(operand, load=self.uniform.firsts[operand.load])
         other = self.tiles[first.load, tile_type(first, value)]
@@ -196,7 +196,10 @@ class ConsumerSide:
         pending = self.roles.pending.get(op)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
-        product = materializer.emit(wg.WgmmaDotOp, [*operands, acc], [type], properties).results[0]
+        operands.append(acc)
+        if isinstance(op, aa.DotOp) and op.condition is not None:
+            operands.append(materializer.plain(op.condition))
+        product = materializer.emit(wg.WgmmaDotOp, operands, [type], properties).results[0]
         if pending is None:
             product = materializer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
         for pipeline in () if is_smem_transposed else released:
@@ -276,6 +279,7 @@ class ConsumerSide:
         for load, same in self.uniform.compare(materializer, op, materializer.values).items():
             uniform = materializer.emit(pl.UniformOp, [same], [same.type])
             self.uniform.conditions[load] = uniform.results[0]
+        self.uniform.exclude(materializer, self.plan.loads_of(op), materializer.plain)
         for start in starts:
             pipeline, known = self.pipelines[start.pipeline], self.uniform.conditions
             place_prologue_fill(materializer, start, pipeline, bounds, known)

@@ -10,8 +10,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.cuda_tile.constants import DenseAttr
-from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -21,6 +19,7 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
+    TRUE,
     UniformOperands,
     all_equal,
 )
@@ -44,8 +43,6 @@ from tileiras.planning.operands.tma import (
 from tileiras.planning.operands.view_copy import view_chunks
 from tileiras.planning.schedule.prologue import PrologueFill
 
-_TRUE = DenseAttr(TileType(i1), b"\xff")
-
 
 class ProducerBuilder(OpBuilder):
     """Clones the slice of a role; `pipelines` are the pipelines' values, by number."""
@@ -57,6 +54,7 @@ class ProducerBuilder(OpBuilder):
         self.plan = plan
         self.multicast = roles.multicast if is_producer else Multicast(1)
         self.starts = roles.fills if is_producer else ()
+        self.brings_operands = is_producer
         self.uniform = UniformOperands(roles.uniform if is_producer else {})
         self.peers: dict[SSAValue, SSAValue] = {}
         """What values that depend on the rank are in the other CTA of the cluster."""
@@ -135,7 +133,7 @@ class ProducerBuilder(OpBuilder):
         """i1: whether all CTAs of the cluster load the same tile."""
         indices = self.multicast.loads[op]
         same = all_equal(self, [(self.values[index], self.peers[index]) for index in indices])
-        return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
+        return same or self.emit(aa.ConstantOp, (), [i1], {"value": TRUE}).results[0]
 
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
@@ -152,6 +150,8 @@ class ProducerBuilder(OpBuilder):
         for pipe in self._in_the_same_memory(op):
             self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
         self.uniform.compare(self, op, self.values)
+        if self.brings_operands:
+            self.uniform.exclude(self, self.plan.loads_of(op), self.values.__getitem__)
         skipped = [self._skip(start, operands) for start in self.starts if start.before is op]
         operands[:1] = skipped[:1] or operands[:1]
         operands += [self.tensors.carried(op.init_values[i], arguments[i]) for i in carried]

@@ -1,8 +1,11 @@
-"""The comparisons by which warp roles find out, while they run, which loads bring the same tile."""
+"""The comparisons by which warp roles find out, while they run, which loads bring nothing new.
+
+They bring the same tile as another one, or the product that would read it is not computed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i1
@@ -15,9 +18,13 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.passes.op_builder import OpBuilder
-from tileiras.planning.operands.tma import OperandLoad
-from tileiras.planning.operands.uniform import differing_indices
+from tileiras.planning.operands.tma import OperandLoad, is_by_tma
+from tileiras.planning.operands.uniform import condition_of, differing_indices
+
+TRUE = DenseAttr(TileType(i1), b"\xff")
 
 _EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
@@ -61,3 +68,24 @@ class UniformOperands:
                 made[load] = same
         self.conditions |= made
         return made
+
+    def exclude(
+        self,
+        builder: OpBuilder,
+        loads: Iterable[OperandLoad],
+        value_of: Callable[[SSAValue], SSAValue],
+    ) -> None:
+        """Before their loop: loads whose tiles no product reads where a condition does not hold.
+
+        Those that bring the same tile as others then are known to by `compare`.
+        """
+        known: dict[SSAValue, SSAValue] = {}
+        for load in loads:
+            condition = condition_of(load)
+            if condition is None or load in self.firsts or not is_by_tma(load):
+                continue
+            if condition not in known:
+                true = builder.emit(aa.ConstantOp, (), [i1], {"value": TRUE}).results[0]
+                operands = [value_of(condition), true]
+                known[condition] = builder.emit(aa.XOrIOp, operands, [i1]).results[0]
+            self.conditions[load] = known[condition]

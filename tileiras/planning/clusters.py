@@ -57,8 +57,8 @@ class Multicast:
 def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
     """What the CTAs of a cluster share; nothing where a cluster is one CTA."""
     multicast = Multicast(func.cluster_size)
-    # Tile blocks that only exchange results (`cluster_axis`) do not keep in step.
-    if func.cluster_size == 1 or func.cluster_axis is not None:
+    # Tile blocks that only exchange results (`exchanges_results`) do not keep in step.
+    if func.cluster_size == 1 or func.exchanges_results:
         return multicast
     ranked = rank_dependent(func)
     copies = [load for pipeline in plan.pipelines for load in pipeline.loads]

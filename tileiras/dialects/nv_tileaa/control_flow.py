@@ -39,7 +39,8 @@ class FuncOp(IRDLOperation):
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
-    neighbours along the first axis of the grid, or along `cluster_axis`. `pair`: two CTAs multiply
+    neighbours along the first axis of the grid, or along `cluster_axis`: then they exchange results,
+    or keep `in_step`, each with loads of its own and some for all. `pair`: two CTAs multiply
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
@@ -59,6 +60,7 @@ class FuncOp(IRDLOperation):
     cluster = opt_prop_def(IntegerAttr)
     clustered = opt_prop_def(UnitAttr)
     cluster_axis = opt_prop_def(IntegerAttr)
+    in_step = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
@@ -71,6 +73,11 @@ class FuncOp(IRDLOperation):
     def cluster_size(self) -> int:
         """CTAs of a cluster."""
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
+
+    @property
+    def exchanges_results(self) -> bool:
+        """Whether the CTAs of a cluster send each other results, and do not keep in step else."""
+        return self.cluster_axis is not None and self.in_step is None
 
     @property
     def shared_axis(self) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.persistent import is_persistent
 from tileiras.codegen.target import Feature
@@ -17,10 +17,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
@@ -246,7 +246,7 @@ def _renumber(func: aa.FuncOp) -> None:
             op.erase()
     for op in list(func.walk()):
         if isinstance(op, STORES):
-            _guard(op, blocks.exists)
+            only_if(op, blocks.exists)
 
 
 def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
@@ -267,23 +267,7 @@ def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
     for use in uses:
         use.operation.operands[use.index] = own
     for op in stores:
-        _guard(op, inside)
-
-
-def _guard(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
-    """Puts a store under a condition."""
-    before = _before(op)
-    token = op.token
-    if token is None:
-        token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
-    then, other = Block(), Block()
-    branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
-    before.put_before(op)
-    op.result_token.replace_all_uses_with(branch.results[0])
-    op.detach()
-    then.add_op(op)
-    then.add_op(aa.YieldOp.create(operands=[op.result_token], location=op.location))
-    other.add_op(aa.YieldOp.create(operands=[token], location=op.location))
+        only_if(op, inside)
 
 
 def _before(op: Operation) -> ScalarBuilder:

@@ -1,0 +1,185 @@
+"""The pass `multicast-remote-tiles`: a tile that may lie on another GPU is read once a cluster.
+
+    %p = load table[program_id 0]                   cluster = 8, along axis 1 of the grid
+    %a = memref %p; %b = memref %argument           %y = 8 * program_id 1 + rank
+    for %k { tiled_load %a[.., %k];           ->    for %k { tiled_load %a[.., %k] once for all;
+             tiled_load %b[%k, program_id 1] }               tiled_load %b[%k, %y] }
+    store [.., program_id 1]                        if %y exists { store [.., %y] }
+
+Whose address a kernel looks up by the number of its tile block may be another GPU's memory: an
+array that several GPUs have a part of each is such a table. L2 keeps nothing of another GPU's
+memory. So each CTA that reads a tile of it has it brought through the link between the GPUs, a
+tenth as fast as memory; the other operand, an argument of the kernel, is this GPU's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.tiling.product_region import STORES
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.model.dots import PlannedDot
+
+CTAS = 8
+"""Policy: CTAs of a cluster. With fewer the link is the limit (decision 0064 has the times)."""
+
+
+@dataclass(frozen=True)
+class MulticastRemoteTilesPass(IrPass):
+    """Runs tile blocks as clusters that read an operand from a looked-up address once for all.
+
+    Before   %x, %y = program_id 0, 1;  %p = load table[%x]
+             for { dot (tiled_load %p[..]), (tiled_load %argument[.., %y]) };  store [%x, %y]
+    After    func {cluster = 8, cluster_axis = 1, in_step}: %y = 8 * program_id 1 + rank,
+             or 8 * program_id 1 if there is no such tile block, which then stores nothing
+    Requires nv_tileaa, with the strategies of kernels; a target with clusters and multicast TMA
+    Leaves   kernels of more than one tile a tile block, and those that may communicate; operands
+             that are both looked up, or neither; tiles that depend on all axes of the grid
+    """
+
+    name = "multicast-remote-tiles"
+    title: ClassVar[str] = "Read remote tiles once a cluster"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Tries all functions."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if not isinstance(func, aa.FuncOp) or not _is_candidate(func):
+                continue
+            changed = _clustered(func, target)
+            if changed is not None:
+                op.body.block.insert_op_before(changed, func)
+                func.detach()
+                ctx.remarks.add(_remark(changed))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        MulticastRemoteTilesPass.name,
+        "MulticastRemoteTiles",
+        f"{func.cluster_size} tile blocks are a cluster of CTAs: an operand whose address is "
+        "looked up, which may be another GPU's memory, is read once for all",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _is_candidate(func: aa.FuncOp) -> bool:
+    """Whether it has products of one tile, and it does not matter which CTA computes a tile."""
+    if func.cluster_size > 1 or integer_hint(func, "num_cta_in_cga") is not None:
+        return False
+    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+
+    if product_loop(func.body.block) is None:
+        return False
+    from tileiras.passes.nv_tileaa.form_clusters import is_repeatable
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+
+    operations = list(func.walk())
+    if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
+        return False
+    if any(isinstance(op, aa.GetNumProgramsOp) for op in operations):
+        return False
+    return sum(isinstance(op, aa.ReturnOp) for op in operations) == 1
+
+
+def _clustered(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """A copy that is a cluster's along the axis in which remote tiles are the same; None if none
+    are."""
+    from tileiras.planning.clusters import find_multicast
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
+
+    plan = strategy_of(func, target)
+    if plan is None or plan.is_in_tmem or plan.shape.ctas > 1 or len(plan.dots) != 1:
+        return None
+    [planned] = plan.dots.values()
+    axis = _shared_axis(planned)
+    if axis is None:
+        return None
+    changed = without_strategy(func)
+    _renumber(changed, axis, min(CTAS, target.max_cluster))
+    again = would_specialise(changed, target)
+    if again is None or again.is_in_tmem:
+        return None
+    return changed if find_multicast(changed, again).loads else None
+
+
+def _shared_axis(planned: PlannedDot) -> int | None:
+    """The axis of the grid along which the tile of an operand that is looked up is the same, and
+    that of the other operand is not; None if there is no such axis.
+    """
+    operands = (planned.lhs, planned.rhs)
+    loads = [operand.load for operand in operands if operand is not None]
+    if len(loads) != len(operands) or not all(isinstance(op, aa.TiledLoadOp) for op in loads):
+        return None
+    slices = [_Slice.of(load) for load in loads]
+    remote = [each for each in slices if each.is_looked_up]
+    local = [each for each in slices if not each.is_looked_up]
+    if len(remote) != 1:
+        return None
+    [axis, *more] = sorted(local[0].axes - remote[0].axes) or [None]
+    return axis if not more else None
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """What a tile depends on: axes of the grid; whether its address is looked up by one of them."""
+
+    axes: frozenset[int]
+    is_looked_up: bool
+
+    @staticmethod
+    def of(load: Operation) -> _Slice:
+        """Follows all that a load of a tile is made from."""
+        seen: dict[Operation, None] = {}
+        pending: list[SSAValue] = list(load.operands)
+        while pending:
+            owner = pending.pop().owner
+            op = owner.parent_op() if isinstance(owner, Block) else owner
+            if op is None or op in seen or isinstance(op, aa.FuncOp):
+                continue
+            seen[op] = None
+            pending += op.operands
+        axes = {op.axis.value.data for op in seen if isinstance(op, aa.GetProgramIdOp)}
+        loads = [op for op in seen if isinstance(op, LoadBase | TiledLoadBase)]
+        addresses = any(isinstance(op, aa.IntToPtrOp) for op in seen)
+        return _Slice(frozenset(axes), bool(loads) and addresses and bool(axes))
+
+
+def _renumber(func: aa.FuncOp, axis: int, size: int) -> None:
+    """Numbers of tile blocks in place of those of clusters; stores only where there is one."""
+    from tileiras.passes.nv_tileaa.cluster_blocks import number_blocks, only_if
+
+    first = func.body.block.first_op
+    if first is None:
+        return
+    blocks, made = number_blocks(first, axis, size)
+    for op in list(func.walk()):
+        if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == axis:
+            op.result.replace_all_uses_with(blocks.own)
+            op.detach()
+            op.erase()
+    for op in list(func.walk()):
+        if isinstance(op, STORES):
+            only_if(op, blocks.exists)
+    func.properties["cluster"] = IntegerAttr(size, i32)
+    func.properties["clustered"] = UnitAttr()
+    func.properties["cluster_axis"] = IntegerAttr(axis, i32)
+    func.properties["in_step"] = UnitAttr()
+
+
+__all__ = ["MulticastRemoteTilesPass"]

@@ -66,8 +66,10 @@ class TilesPerCtaPass(IrPass):
         """Joins the tiles of all functions that gain by it."""
         target = ctx.require_target()
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                two_tiles = _two_tiles(func, target, ctx.options)
+            if isinstance(func, aa.FuncOp) and any(
+                isinstance(inner, aa.DotOp) for inner in func.walk()
+            ):
+                two_tiles = _two_tiles_of(func, target, ctx.options)
                 if two_tiles is not None:
                     op.body.block.insert_op_before(two_tiles, func)
                     func.detach()
@@ -86,11 +88,24 @@ def _remark(func: aa.FuncOp) -> Remark:
     )
 
 
+def _two_tiles_of(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel that computes two tiles at once, whose work may be under a condition."""
+    from tileiras.passes.nv_tileaa.opened_guards import with_opened_guard
+    from tileiras.planning.strategy import strategy_of, would_specialise
+
+    if _is_candidate(func):
+        return _two_tiles(func, strategy_of(func, target), target, options)
+    opened = with_opened_guard(func)
+    if opened is None or not _is_candidate(opened):
+        return None
+    return _two_tiles(opened, would_specialise(opened, target), target, options)
+
+
 def _is_candidate(func: aa.FuncOp) -> bool:
-    """Whether it has products, and it does not matter which tile block computes a tile."""
+    """Whether it does not matter which tile block computes a tile."""
     operations = list(func.walk())
-    if not any(isinstance(op, aa.DotOp) for op in operations):
-        return False
     from tileiras.planning.memory_order import follows_write
     from tileiras.planning.tile_scheduler.communication import may_communicate
 
@@ -151,11 +166,12 @@ def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
     return op.axis.value.data
 
 
-def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+def _two_tiles(
+    func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
-    from tileiras.planning.strategy import strategy_of, without_strategy
+    from tileiras.planning.strategy import without_strategy
 
-    plan = strategy_of(func, target)
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
     loop = _tile_loop(func)

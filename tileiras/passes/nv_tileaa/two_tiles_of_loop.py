@@ -126,7 +126,7 @@ class TwoTilesOfLoop(TwoTiles):
                     return None
             elif isinstance(op, aa.ContinueOp):
                 self._end(op)
-            else:
+            elif not self._is_known(op):
                 self._copy(op)
         self.builder.block, self.builder.location = outer, self.loop.location
         return Region(block)

@@ -113,9 +113,7 @@ def gathered_parts(tile: Sizes, *, rows: str = "x", looked_up: str = "A") -> str
         "B": {"low": "b", "rows": "k", "columns": "n", "stride": "stride"},
     }
     operands = "  %k8 = assume div_by<8>, %k : tile<i32>\n" + "".join(
-        _LOOK_UP.format(x=x, g="%part")
-        if x in looked_up
-        else _ARGUMENT.format(x=x, **arguments[x])
+        _LOOK_UP.format(x=x, g="%part") if x in looked_up else _ARGUMENT.format(x=x, **arguments[x])
         for x in "AB"
     )
     columns = "y" if rows == "x" else "x"

@@ -88,9 +88,7 @@ def _remark(func: aa.FuncOp) -> Remark:
     )
 
 
-def _two_tiles_of(
-    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
-) -> aa.FuncOp | None:
+def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, whose work may be under a condition."""
     from tileiras.passes.nv_tileaa.opened_guards import with_opened_guard
     from tileiras.planning.strategy import strategy_of, would_specialise

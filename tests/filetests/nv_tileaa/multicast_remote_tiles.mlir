@@ -1,8 +1,7 @@
 // RUN: ...,multicast-remote-tiles
 // CHECK: cluster = 8
-// CHECK: cluster_axis = 1
-// CHECK: in_step
-// CHECK: nv_tileaa.get_cluster_rank
+// CHECK: in_rows
+// CHECK: nv_tileaa.get_cluster_place
 // CHECK: nv_tileaa.tiled_load
 // CHECK: nv_tileaa.dot
 // CHECK: nv_tileaa.if
@@ -91,7 +90,7 @@ entry @reads_an_operand_in_parts_once(%data: tile<ptr<f16>>, %table: tile<ptr<i6
 // leaves_operands_that_are_both_looked_up
 // CHECK-NOT: cluster =
 // CHECK: nv_tileaa.dot
-// CHECK-NOT: get_cluster_rank
+// CHECK-NOT: get_cluster_place
 cuda_tile.module @m {
 entry @leaves_operands_that_are_both_looked_up(%data: tile<ptr<f16>>, %table: tile<ptr<i64>>, %parts: tile<i32>,
                 %tiles: tile<i32>, %b: tile<ptr<f16>>, %c: tile<ptr<f16>>, %m: tile<i32>,

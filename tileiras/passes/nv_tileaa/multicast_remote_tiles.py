@@ -1,8 +1,8 @@
 """The pass `multicast-remote-tiles`: a tile that may lie on another GPU is read once a cluster.
 
-    %p = load table[program_id 0]                   cluster = 8, along axis 1 of the grid
-    %a = memref %p; %b = memref %argument           %y = 8 * program_id 1 + rank
-    for %k { tiled_load %a[.., %k];           ->    for %k { tiled_load %a[.., %k] once for all;
+    %p = load table[program_id 0]                   cluster = 8, in rows of up to 8 along axis 1
+    %a = memref %p; %b = memref %argument           %y = 8 * program_id 1 + place in the row
+    for %k { tiled_load %a[.., %k];           ->    for %k { tiled_load %a[.., %k] once for a row;
              tiled_load %b[%k, program_id 1] }               tiled_load %b[%k, %y] }
     store [.., program_id 1]                        if %y exists { store [.., %y] }
 
@@ -10,6 +10,8 @@ Whose address a kernel looks up by the number of its tile block may be another G
 array that several GPUs have a part of each is such a table. L2 keeps nothing of another GPU's
 memory. So each CTA that reads a tile of it has it brought through the link between the GPUs, a
 tenth as fast as memory; the other operand, an argument of the kernel, is this GPU's.
+
+Where there are fewer tiles along a row, which the kernel finds out, a cluster has several rows.
 """
 
 from __future__ import annotations
@@ -17,13 +19,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, only_if
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -42,8 +47,9 @@ class MulticastRemoteTilesPass(IrPass):
 
     Before   %x, %y = program_id 0, 1;  %p = load table[%x]
              for { dot (tiled_load %p[..]), (tiled_load %argument[.., %y]) };  store [%x, %y]
-    After    func {cluster = 8, cluster_axis = 1, in_step}: %y = 8 * program_id 1 + rank,
-             or 8 * program_id 1 if there is no such tile block, which then stores nothing
+    After    func {cluster = 8, clustered, in_rows}: %row, %place = get_cluster_place %size
+             %x = 8 / %size * program_id 0 + %row;  %y = %size * program_id 1 + %place
+             or 0 if there is no such tile block, which then stores nothing
     Requires nv_tileaa, with the strategies of kernels; a target with clusters and multicast TMA
     Leaves   kernels of more than one tile a tile block, and those that may communicate; operands
              that are both looked up, or neither; tiles that depend on all axes of the grid
@@ -107,20 +113,21 @@ def _clustered(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     if plan is None or plan.is_in_tmem or plan.shape.ctas > 1 or len(plan.dots) != 1:
         return None
     [planned] = plan.dots.values()
-    axis = _shared_axis(planned)
-    if axis is None:
+    axes = _axes(planned)
+    if axes is None:
         return None
     changed = without_strategy(func)
-    _renumber(changed, axis, min(CTAS, target.max_cluster))
+    _renumber(changed, *axes, min(CTAS, target.max_cluster))
     again = would_specialise(changed, target)
     if again is None or again.is_in_tmem:
         return None
     return changed if find_multicast(changed, again).loads else None
 
 
-def _shared_axis(planned: PlannedDot) -> int | None:
+def _axes(planned: PlannedDot) -> tuple[int, int] | None:
     """The axis of the grid along which the tile of an operand that is looked up is the same, and
-    that of the other operand is not; None if there is no such axis.
+    that of the other operand is not; and one along which it is not the same. None if there is no
+    such axis.
     """
     operands = (planned.lhs, planned.rhs)
     loads = [operand.load for operand in operands if operand is not None]
@@ -131,8 +138,8 @@ def _shared_axis(planned: PlannedDot) -> int | None:
     local = [each for each in slices if not each.is_looked_up]
     if len(remote) != 1:
         return None
-    [axis, *more] = sorted(local[0].axes - remote[0].axes) or [None]
-    return axis if not more else None
+    shared = sorted(local[0].axes - remote[0].axes)
+    return (shared[0], min(remote[0].axes)) if len(shared) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -160,26 +167,83 @@ class _Slice:
         return _Slice(frozenset(axes), bool(loads) and addresses and bool(axes))
 
 
-def _renumber(func: aa.FuncOp, axis: int, size: int) -> None:
-    """Numbers of tile blocks in place of those of clusters; stores only where there is one."""
-    from tileiras.passes.nv_tileaa.cluster_blocks import number_blocks, only_if
+@dataclass(frozen=True)
+class _Axis:
+    """A CTA's number along an axis of the grid: `base` is the cluster's first one, `own` its own, or
+    0 where no such tile block `exists` (i1).
+    """
 
+    base: SSAValue
+    count: SSAValue
+    exists: SSAValue
+    own: SSAValue
+
+    @staticmethod
+    def along(builder: ScalarBuilder, axis: int, size: SSAValue, place: SSAValue) -> _Axis:
+        """Where a cluster has `size` CTAs along the axis, and this one is at `place`."""
+        count = builder.place(aa.GetNumProgramsOp, axis)
+        base = builder.binary(aa.MulIOp, builder.place(aa.GetProgramIdOp, axis), size)
+        number = builder.binary(aa.AddIOp, base, place)
+        exists = builder.emit(aa.CmpIOp, [number, count], [i1], LESS).results[0]
+        operands = [exists, number, builder.integer(0, i32)]
+        own = builder.emit(aa.SelectOp, operands, [i32]).results[0]
+        return _Axis(base, count, exists, own)
+
+    def is_beyond(self, builder: ScalarBuilder) -> SSAValue:
+        """i1: whether the cluster has no tile block along the axis."""
+        return builder.emit(aa.CmpIOp, [self.base, self.count], [i1], _NOT_LESS).results[0]
+
+
+def _renumber(func: aa.FuncOp, shared: int, other: int, size: int) -> None:
+    """Numbers of tile blocks in place of those of clusters, in rows along the shared axis; stores
+    only where there is a tile block. Clusters beyond the grid leave at once.
+    """
     first = func.body.block.first_op
     if first is None:
         return
-    blocks, made = number_blocks(first, axis, size)
+    builder = ScalarBuilder()
+    builder.location = first.location
+    columns, rows = _shape(builder, builder.place(aa.GetNumProgramsOp, shared), size)
+    place = builder.emit(aa.GetClusterPlaceOp, [columns], [i32, i32])
+    axes = {
+        shared: _Axis.along(builder, shared, columns, place.results[1]),
+        other: _Axis.along(builder, other, rows, place.results[0]),
+    }
+    beyond = [axis.is_beyond(builder) for axis in axes.values()]
+    leaves = builder.emit(aa.OrIOp, beyond, [i1]).results[0]
+    builder.only_if(leaves, Block([aa.ReturnOp.create(location=first.location)]))
+    both = [axis.exists for axis in axes.values()]
+    exists = builder.emit(aa.AndIOp, both, [i1]).results[0]
+    made = builder.put_before(first)
     for op in list(func.walk()):
-        if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == axis:
-            op.result.replace_all_uses_with(blocks.own)
+        if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data in axes:
+            op.result.replace_all_uses_with(axes[op.axis.value.data].own)
             op.detach()
             op.erase()
     for op in list(func.walk()):
         if isinstance(op, STORES):
-            only_if(op, blocks.exists)
+            only_if(op, exists)
     func.properties["cluster"] = IntegerAttr(size, i32)
     func.properties["clustered"] = UnitAttr()
-    func.properties["cluster_axis"] = IntegerAttr(axis, i32)
-    func.properties["in_step"] = UnitAttr()
+    func.properties["in_rows"] = UnitAttr()
+
+
+def _shape(builder: ScalarBuilder, count: SSAValue, size: int) -> tuple[SSAValue, SSAValue]:
+    """CTAs of a row, as many as there are tile blocks along it, rounded up to a power of two; and
+    rows of a cluster.
+    """
+    columns, rows, wide = builder.integer(1, i32), builder.integer(size, i32), 2
+    while wide <= size:
+        half = builder.integer(wide // 2, i32)
+        is_wide = builder.emit(aa.CmpIOp, [half, count], [i1], LESS).results[0]
+        more = (builder.integer(wide, i32), builder.integer(size // wide, i32))
+        columns = builder.emit(aa.SelectOp, [is_wide, more[0], columns], [i32]).results[0]
+        rows = builder.emit(aa.SelectOp, [is_wide, more[1], rows], [i32]).results[0]
+        wide *= 2
+    return columns, rows
+
+
+_NOT_LESS = compared(ComparisonPredicate.GREATER_THAN_OR_EQUAL)
 
 
 __all__ = ["MulticastRemoteTilesPass"]

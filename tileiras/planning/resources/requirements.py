@@ -119,7 +119,7 @@ def _with_idle_ctas(func: aa.FuncOp) -> int | None:
 
     They need room until they do; those that wait for room would take some microseconds more.
     """
-    return CTAS_WITH_IDLE_ONES if func.exchanges_results else None
+    return None if func.cluster_axis is None else CTAS_WITH_IDLE_ONES
 
 
 def _is_in_loop(op: Operation) -> bool:

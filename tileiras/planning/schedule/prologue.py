@@ -186,7 +186,7 @@ def _of_memory(func: aa.FuncOp, plan: RolePlan, first: int) -> tuple[PrologueFil
     if not _one_runs(loops, func):
         return ()
     # What clusters for locks have beside them on an SM are CTAs that leave at once.
-    if plan.shape.ctas > 1 and not func.exchanges_results:
+    if plan.shape.ctas > 1 and func.cluster_axis is None:
         return ()
     starts = [_of_loop(plan, number, pipeline) for number, pipeline in pipelines]
     found = tuple(start for start in starts if start is not None)

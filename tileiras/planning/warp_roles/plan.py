@@ -68,7 +68,7 @@ def _is_for_all_warps(func: aa.FuncOp) -> bool:
 
 def _plan_by(strategy: MmaStrategy, func: aa.FuncOp, target: GpuTarget) -> RolePlan | str:
     """The plan with one strategy for all products, or why it cannot be."""
-    if strategy.has_product_warp and func.exchanges_results:
+    if strategy.has_product_warp and func.cluster_axis is not None:
         return "CTAs of a cluster exchange results"
     if strategy.has_product_warp and func.two_tiles is not None:
         return "tiles that are computed at once may turn out to be the same"

@@ -137,6 +137,12 @@ class ProducerBuilder(OpBuilder):
         same = all_equal(self, [(self.values[index], self.peers[index]) for index in indices])
         return same or self.emit(aa.ConstantOp, (), [i1], {"value": _TRUE}).results[0]
 
+    def _row_size(self) -> SSAValue:
+        """i32: how many CTAs of a cluster share a tile."""
+        if self.multicast.rows is None:
+            raise InternalError("CTAs of a cluster do not lie in rows", where="assign-warp-roles")
+        return self.values[self.multicast.rows.size]
+
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
         pairs = zip(op.operands, receivers, strict=True)
@@ -297,7 +303,10 @@ class ProducerBuilder(OpBuilder):
                 properties["halved"] = op.halved
             if op in self.multicast.apart:
                 properties["apart"] = IntAttr(self.multicast.apart[op])
-            sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
+            in_row = is_shared and self.multicast.rows is not None
+            if in_row:
+                operands.append(self._row_size())
+            sizes = [1, 1, 1, len(op.indices), *map(int, (is_shared, skip_if is not None, in_row))]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
 

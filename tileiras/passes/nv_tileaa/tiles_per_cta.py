@@ -25,6 +25,7 @@ from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
+from tileiras.planning.warp_roles.early_exit import early_exit
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     from tileiras.planning.tile_scheduler.communication import may_communicate
 
     asked = integer_hint(func, "num_cta_in_cga")
-    if func.cluster_size > 1 or asked not in (None, 1):
+    if (func.cluster_size > 1 and func.in_rows is None) or asked not in (None, 1):
         return False
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return False
@@ -132,7 +133,9 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     before = operations[: operations.index(products)]
     if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
         return False
-    return len(returns) == 1 and not any(isinstance(op, STORES) for op in before)
+    left = early_exit(func.body.block)
+    ends = [op for op in returns if left is None or not left.is_ancestor(op)]
+    return len(ends) == 1 and not any(isinstance(op, STORES) for op in before)
 
 
 def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
@@ -173,7 +176,7 @@ def _two_tiles(
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
     loop = _tile_loop(func)
-    if loop is None:
+    if loop is None and func.in_rows is None:
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled

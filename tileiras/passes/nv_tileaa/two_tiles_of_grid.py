@@ -21,7 +21,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.opened_guards import made_from
 from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
+from tileiras.planning.warp_roles.early_exit import early_exit
 
 GRID_AXES = (0, 1, 2)
 """Fixed: axes of a grid."""
@@ -83,13 +86,34 @@ class TwoTilesOfGrid(TwoTiles):
         pays = self._compare(ComparisonPredicate.LESS_THAN_OR_EQUAL, pairs, singles)
         doubled = builder.scaled(own, TILES)
         first = builder.emit(aa.SelectOp, [pays, doubled, own], [i32]).results[0]
-        leaves = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, first, counts[0])
-        self._leave_if(leaves)
         following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
-        is_there = self._compare(less, following, counts[0])
+        beyond = following
+        if self.func.in_rows is not None:
+            # The kernel itself ends the clusters that have nothing to do.
+            beyond = builder.binary(aa.MulIOp, following, self._copied(self._blocks_of_cluster()))
+        else:
+            leaves = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, first, counts[0])
+            self._leave_if(leaves)
+        is_there = self._compare(less, beyond, counts[0])
         both = builder.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
         second = builder.emit(aa.SelectOp, [both, following, first], [i32]).results[0]
         return [first, second], both
+
+    def _blocks_of_cluster(self) -> SSAValue:
+        """How many tile blocks along the first axis a cluster has that lies in rows."""
+        for op in self.func.body.block.ops:
+            if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0:
+                for use in op.result.uses:
+                    if isinstance(use.operation, aa.MulIOp):
+                        return use.operation.operands[1 - use.index]
+        raise InternalError("a cluster in rows does not number its blocks", where="tiles-per-cta")
+
+    def _copied(self, value: SSAValue) -> SSAValue:
+        """A scalar of the kernel, where its tile blocks are numbered."""
+        values: dict[SSAValue, SSAValue] = dict(self.values[0])
+        for op in made_from(value) or ():
+            self.builder.block.add_op(op.clone(values))
+        return values[value]
 
     def _waves(self, count: SSAValue, at_once: int) -> SSAValue:
         """How often `at_once` of so many tile blocks run."""
@@ -120,9 +144,13 @@ class TwoTilesOfGrid(TwoTiles):
         builder, outer = self.builder, self.builder.block
         first, second = self.values
         alone = dict(first)
-        builder.block = two = Block()
+        two, left = Block(), early_exit(self.func.body.block)
+        # Tensor maps of tiles that a cluster shares are made once, outside of branches.
+        builder.block = two if self.func.in_rows is None else outer
         for op in before:
-            self._copy_second(op)
+            if op is not left:
+                self._copy_second(op)
+        builder.block = two
         if not self._join_products(loop):
             return False
         differing = [value for value in _used(before, after) if first[value] is not second[value]]

@@ -152,7 +152,7 @@ class Parts:
 
 
 def make_parts(tile: Sizes, sizes: Sizes, parts: int = 2) -> Parts:
-    """Random small integers, whose products are exact; M is that of a part."""
+    """Random small integers, whose products are exact; M is that of a part, whole tiles."""
     random = np.random.default_rng(7)
     m, n, k = sizes
     stride = k + 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.gathered_parts import Sizes, gathered_parts, make_parts
+from tests.kernels.other_targets import set_multiprocessors
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions
@@ -35,6 +36,19 @@ def test_a_cluster_reads_remote_tiles_once(tile: Sizes, sizes: Sizes, rows: str)
     assert ".reqnctapercluster 8" in text and ".multicast::cluster" in text
     parts = make_parts(tile, sizes)
     assert not parts.is_right()
+    run_ptx(text, parts.arguments(), parts.grid(rows))
+    assert parts.is_right()
+
+
+@pytest.mark.parametrize("rows", ["x", "y"])
+@pytest.mark.parametrize("sizes", [(384, 520, 40), (384, 136, 40), (640, 64, 72)], ids=str)
+def test_two_tiles_at_once(monkeypatch: pytest.MonkeyPatch, sizes: Sizes, rows: str) -> None:
+    """A grid that fills the GPU: rows of 8, 4 and 1, an odd number of tiles in some."""
+    set_multiprocessors(monkeypatch, 1)
+    tile = (128, 64, 32) if rows == "x" else (64, 128, 32)
+    text = ptx_of(gathered_parts(tile, rows=rows))
+    assert text.count(".multicast::cluster") > 1
+    parts = make_parts(tile, sizes)
     run_ptx(text, parts.arguments(), parts.grid(rows))
     assert parts.is_right()
 

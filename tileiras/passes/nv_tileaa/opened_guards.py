@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
@@ -68,6 +69,32 @@ def guard_of(products: aa.ForOp) -> SSAValue | None:
         for use in condition.uses
     )
     return condition if otherwise is products.lower_bound and guards else None
+
+
+def is_of_the_first(guard: SSAValue) -> bool:
+    """Whether a guard holds for the first so many tile blocks, or rows or columns of them: a number
+    of the tile block's is less than one that all have. A triangle or a band of tiles compares, or
+    subtracts, two numbers of a tile block.
+    """
+    compare = guard.owner
+    while isinstance(compare, aa.XOrIOp):  # the guard of what returns early
+        compare = compare.operands[0].owner
+    if not isinstance(compare, aa.CmpIOp) or isinstance(guard.type, TensorType):
+        return False
+    how = compare.comparison_predicate.data
+    if how in (ComparisonPredicate.EQUAL, ComparisonPredicate.NOT_EQUAL):
+        return False
+    makers = made_from(guard)
+    if makers is None:
+        return False
+    numbers: set[SSAValue] = set()
+    for op in makers:
+        own = [value in numbers for value in op.operands]
+        if (op is compare or isinstance(op, aa.SubIOp)) and all(own):
+            return False
+        if isinstance(op, aa.GetProgramIdOp) or any(own):
+            numbers.update(op.results)
+    return guard in numbers
 
 
 def made_from(value: SSAValue) -> list[Operation] | None:

@@ -133,7 +133,8 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     before = operations[: operations.index(products)]
     if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
         return False
-    left = early_exit(func.body.block)
+    # Clusters in rows end where none of their tile blocks is there: whatever a pair of them does.
+    left = early_exit(func.body.block) if func.in_rows is not None else None
     ends = [op for op in returns if left is None or not left.is_ancestor(op)]
     return len(ends) == 1 and not any(isinstance(op, STORES) for op in before)
 
@@ -176,11 +177,22 @@ def _two_tiles(
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
     loop = _tile_loop(func)
-    if loop is None and func.in_rows is None:
+    if loop is None and func.in_rows is None and _is_even(func):
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
     return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+
+
+def _is_even(func: aa.FuncOp) -> bool:
+    """Whether a static schedule gives all tile blocks as much to do: of tiles under a guard only
+    the first so many are there.
+    """
+    from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first
+
+    products = product_loop(func.body.block)
+    guard = guard_of(products) if products is not None else None
+    return guard is None or is_of_the_first(guard)
 
 
 def _statically_scheduled(

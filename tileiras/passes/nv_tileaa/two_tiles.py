@@ -52,9 +52,9 @@ class TwoTiles:
         properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": self.sign}
         return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
 
-    def _is_known(self, op: Operation) -> bool:
-        """Whether it has been decided what stands for all that an operation gives."""
-        known = self.values[0]
+    def _is_known(self, op: Operation, tile: int = 0) -> bool:
+        """Whether it has been decided what stands for all that an operation gives for a tile."""
+        known = self.values[tile]
         return bool(op.results) and all(result in known for result in op.results)
 
     def _copy(self, op: Operation) -> None:

@@ -156,7 +156,11 @@ def _statically_scheduled(
         return None
     plan = strategy_of(func, target)
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
-    if plan is None or plan.is_in_tmem or not is_large_and_plain(plan):
+    if plan is None or plan.is_in_tmem:
+        return None
+    if _gathers(plan) or _decodes(plan):
+        return _scheduled_alone(func, target)
+    if not is_large_and_plain(plan):
         return None
     looped = with_static_tile_scheduler(func)
     if looped is None:
@@ -167,6 +171,50 @@ def _statically_scheduled(
         return None
     plan = replace(plan, stores=tma_stores(clustered, plan, target, None))
     return clustered if with_store_warp(clustered, plan, target).has_store_warp else None
+
+
+def _gathers(plan: RolePlan) -> bool:
+    """Whether threads gather rows for one product of two warpgroups that fill an SM.
+
+    The next tile's rows are under way while a tile is stored, a third of a tile's time with short
+    loops: decision 0065.
+    """
+    is_alone = plan.shape.ctas == 1 and plan.warpgroups > 1 and len(plan.dots) == 1
+    return is_alone and any(isinstance(load, aa.LoadOp) for load in _gathered(plan))
+
+
+def _gathered(plan: RolePlan) -> list[Operation]:
+    return [load for pipeline in plan.pipelines if pipeline.gathers for load in pipeline.loads]
+
+
+def _decodes(plan: RolePlan) -> bool:
+    """Whether few rows of queries, of which warps have copies, read keys as fast as they come."""
+    return plan.shape.ctas == 1 and all(planned.copies > 1 for planned in plan.dots.values())
+
+
+def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel whose tile blocks divide those of the grid, each for itself; None where their
+    loops are not of one length: whoever has ended takes the next one of a grid, which evens out.
+    """
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+
+    looped = with_static_tile_scheduler(func)
+    tiles = (
+        next((op for op in looped.body.block.ops if isinstance(op, aa.ForOp)), None)
+        if looped
+        else None
+    )
+    products = product_loop(tiles.body.block) if tiles is not None else None
+    if looped is None or tiles is None or products is None:
+        return None
+    bounds = (products.lower_bound, products.upper_bound, products.step)
+    if any(
+        tiles.is_ancestor(bound.owner) for bound in bounds if isinstance(bound.owner, Operation)
+    ):
+        return None
+    plan = would_specialise(looped, target)
+    return looped if plan is not None and plan.shape.ctas == 1 else None
 
 
 def is_large_and_plain(plan: RolePlan) -> bool:

@@ -4,8 +4,9 @@ A copy can be shared if the CTAs reach it together, which holds for control flow
 depend on the rank. Its tile is the same in all of them if its indices do not either. Where CTAs lie
 in rows and columns (`get_cluster_rank` with a stride), it is the same in those whose ranks agree in
 the bits that its indices depend on. Where they lie in rows whose size the kernel finds out
-(`get_cluster_place`), a tile that depends on the row alone is a row's. Where each CTA has a tile block of its own (`clustered`), two
-CTAs find out while they run, each computing the indices of the other one beside its own.
+(`get_cluster_place`), a tile that depends on the row alone is a row's. Where each CTA has a tile
+block of its own (`clustered`), two CTAs find out while they run, each computing the indices of the
+other one beside its own.
 """
 
 from __future__ import annotations

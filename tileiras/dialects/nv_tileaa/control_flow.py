@@ -39,8 +39,8 @@ class FuncOp(IRDLOperation):
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
-    neighbours along the first axis of the grid, or along `cluster_axis`; or they lie `in_rows` along
-    two axes, as `get_cluster_place` says, and a row shares loads. `pair`: two CTAs multiply
+    neighbours along the first axis of the grid, or along `cluster_axis`; or they lie `in_rows`
+    along two axes, as `get_cluster_place` says, and a row shares loads. `pair`: two CTAs multiply
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
@@ -234,9 +234,10 @@ class GetClusterRankOp(IRDLOperation):
 
 @irdl_op_definition
 class GetClusterPlaceOp(IRDLOperation):
-    """Where the CTA lies, i32, if those of a cluster lie in rows of `size` (i32): its row and place.
+    """Where the CTA lies, i32, if those of a cluster lie in rows of `size` (i32).
 
-    `row = rank / size`, `column = rank % size`. The size is a power of two, the same in all CTAs.
+    `row = rank / size`, its place in the row `column = rank % size`. The size is a power of two,
+    the same in all CTAs.
     """
 
     name = "nv_tileaa.get_cluster_place"

@@ -197,9 +197,9 @@ class TmaLoadOp(IRDLOperation):
 
     Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
     its part of it to all; or all whose ranks agree in the bits of `apart`; or those of a row of
-    `row_size` CTAs (i32, a power of two). Boxes of the tensor map may have but a part of a panel. Where `skip_if` (i1) holds, nothing is copied: the stage has the
-    tile in another place. Of one that is `halved` along a dim each CTA of a pair copies one half,
-    to the same place in its stage.
+    `row_size` CTAs (i32, a power of two). Boxes of the tensor map may have but a part of a panel.
+    Where `skip_if` (i1) holds, nothing is copied: the stage has the tile in another place. Of one
+    that is `halved` along a dim each CTA of a pair copies one half, to the same place in its stage.
     """
 
     name = "nv_tileas.async.tiled_tma_load"

@@ -169,8 +169,9 @@ class _Slice:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A CTA's number along an axis of the grid: `base` is the cluster's first one, `own` its own, or
-    0 where no such tile block `exists` (i1).
+    """A CTA's number along an axis of the grid: `base` is the cluster's first one, `own` its own.
+
+    That is 0 where no such tile block `exists` (i1).
     """
 
     base: SSAValue

@@ -14,8 +14,6 @@ condition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import TensorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
@@ -122,19 +120,13 @@ def _guard(block: Block) -> aa.IfOp | None:
         if isinstance(op, aa.IfOp):
             rest = _behind(op)
             if _returns(op):
-                return op if product_loop_of(rest) is not None else None
+                return op if product_loop(block) in rest else None
             has_products = product_loop(op.then_region.block) is not None
             is_all = _is_empty(op.else_region) and all(map(_has_no_effect, rest[:-1]))
             return op if has_products and is_all and not op.results else None
         if op.regions or not _has_no_effect(op):
             return None
     return None
-
-
-def product_loop_of(ops: Sequence[Operation]) -> aa.ForOp | None:
-    """The loop with products among operations at the end of a block."""
-    found = product_loop(ops[0].parent_block()) if ops and ops[0].parent_block() else None
-    return found if found in ops else None
 
 
 def _behind(op: Operation) -> list[Operation]:

@@ -44,7 +44,7 @@ from tileiras.planning.operands.tma import (
 from tileiras.planning.operands.view_copy import view_chunks
 from tileiras.planning.schedule.prologue import PrologueFill
 
-_TRUE = DenseAttr(TileType(i1), b"\xff")
+_TRUE = DenseAttr(TileType(i1), b"\x01")
 
 
 class ProducerBuilder(OpBuilder):

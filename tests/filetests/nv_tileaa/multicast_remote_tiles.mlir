@@ -1,5 +1,5 @@
 // RUN: ...,multicast-remote-tiles
-// CHECK: cluster = 8
+// CHECK: cluster = 4
 // CHECK: in_rows
 // CHECK: nv_tileaa.get_cluster_place
 // CHECK: nv_tileaa.tiled_load

@@ -33,7 +33,7 @@ def ptx_of(source: str) -> str:
 def test_a_cluster_reads_remote_tiles_once(tile: Sizes, sizes: Sizes, rows: str) -> None:
     """Whole clusters, one of two tiles, one with two beyond a whole one, ragged columns."""
     text = ptx_of(gathered_parts(tile, rows=rows))
-    assert ".reqnctapercluster 8" in text and ".multicast::cluster" in text
+    assert ".reqnctapercluster 4" in text and ".multicast::cluster" in text
     parts = make_parts(tile, sizes)
     assert not parts.is_right()
     run_ptx(text, parts.arguments(), parts.grid(rows))

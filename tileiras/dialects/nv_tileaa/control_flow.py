@@ -40,7 +40,7 @@ class FuncOp(IRDLOperation):
     work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
     neighbours along the first axis of the grid, or along `cluster_axis`; or they lie `in_rows`
-    along two axes, as `get_cluster_place` says, and a row shares loads. `pair`: two CTAs multiply
+    along an axis, as `get_cluster_place` says, and a row shares loads. `pair`: two CTAs multiply
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
@@ -60,7 +60,7 @@ class FuncOp(IRDLOperation):
     cluster = opt_prop_def(IntegerAttr)
     clustered = opt_prop_def(UnitAttr)
     cluster_axis = opt_prop_def(IntegerAttr)
-    in_rows = opt_prop_def(UnitAttr)
+    in_rows = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
@@ -73,6 +73,11 @@ class FuncOp(IRDLOperation):
     def cluster_size(self) -> int:
         """CTAs of a cluster."""
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
+
+    @property
+    def row_axis(self) -> int | None:
+        """The axis of the grid along which the CTAs of a cluster lie in rows, if they do."""
+        return self.in_rows.value.data if isinstance(self.in_rows, IntegerAttr) else None
 
     @property
     def shared_axis(self) -> int | None:

@@ -1,7 +1,7 @@
 """The pass `multicast-remote-tiles`: a tile that may lie on another GPU is read once a cluster.
 
-    %p = load table[program_id 0]                   cluster = 8, in rows of up to 8 along axis 1
-    %a = memref %p; %b = memref %argument           %y = 8 * program_id 1 + place in the row
+    %p = load table[program_id 0]                   cluster = 4, in rows of up to 4 along axis 1
+    %a = memref %p; %b = memref %argument           %y = 4 * program_id 1 + place in the row
     for %k { tiled_load %a[.., %k];           ->    for %k { tiled_load %a[.., %k] once for a row;
              tiled_load %b[%k, program_id 1] }               tiled_load %b[%k, %y] }
     store [.., program_id 1]                        if %y exists { store [.., %y] }
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.dots import PlannedDot
 
-CTAS = 8
-"""Policy: CTAs of a cluster. With fewer the link is the limit (decision 0064 has the times)."""
+CTAS = 4
+"""Policy: CTAs of a cluster, each of which may have two tiles of a row. Eight keep in step with
+more of each other, and fewer SMs have room for them (decision 0064 has the times)."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class MulticastRemoteTilesPass(IrPass):
 
     Before   %x, %y = program_id 0, 1;  %p = load table[%x]
              for { dot (tiled_load %p[..]), (tiled_load %argument[.., %y]) };  store [%x, %y]
-    After    func {cluster = 8, clustered, in_rows}: %row, %place = get_cluster_place %size
-             %x = 8 / %size * program_id 0 + %row;  %y = %size * program_id 1 + %place
+    After    func {cluster = 4, clustered, in_rows = 1}: %row, %place = get_cluster_place %size
+             %x = 4 / %size * program_id 0 + %row;  %y = %size * program_id 1 + %place
              or 0 if there is no such tile block, which then stores nothing
     Requires nv_tileaa, with the strategies of kernels; a target with clusters and multicast TMA
     Leaves   kernels of more than one tile a tile block, and those that may communicate; operands
@@ -226,7 +227,7 @@ def _renumber(func: aa.FuncOp, shared: int, other: int, size: int) -> None:
             only_if(op, exists)
     func.properties["cluster"] = IntegerAttr(size, i32)
     func.properties["clustered"] = UnitAttr()
-    func.properties["in_rows"] = UnitAttr()
+    func.properties["in_rows"] = IntegerAttr(shared, i32)
 
 
 def _shape(builder: ScalarBuilder, count: SSAValue, size: int) -> tuple[SSAValue, SSAValue]:

@@ -128,7 +128,8 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if products is None:
         return False
-    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
+    axis = func.row_axis or 0
+    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and _axis(op) == axis]
     returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
     before = operations[: operations.index(products)]
     if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
@@ -219,8 +220,30 @@ def _statically_scheduled(
     joined_plan = strategy_of(joined, target) if joined is not None else None
     if joined is None or joined_plan is None:
         return None
+    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
+    if any(isinstance(load, aa.LoadOp) for load in loads):
+        return joined if _knows_as_much(func, joined_plan, target) else None
     joined_plan = replace(joined_plan, stores=tma_stores(joined, joined_plan, target, None))
     return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
+
+
+def _knows_as_much(func: aa.FuncOp, rounds: RolePlan, target: GpuTarget) -> bool:
+    """Whether rounds of two tiles that gather rows know as well what both have in common as two
+    neighbours of the grid do: no rows, and the other operand in a loop of its own if they have one.
+
+    Then the next rows are under way while threads store, with no warp for it.
+    """
+    from tileiras.planning.operands.uniform import products_of
+    from tileiras.planning.strategy import strategy_of, without_strategy
+
+    pair = _joined(without_strategy(func), "blocks", target)
+    plan = strategy_of(pair, target) if pair is not None else None
+    if plan is None:
+        return True
+    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
+    if any(isinstance(load, aa.LoadOp) and len(products_of(load)) > 1 for load in loads):
+        return False
+    return len(rounds.dots) >= len(plan.dots)
 
 
 def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:

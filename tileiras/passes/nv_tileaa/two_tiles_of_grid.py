@@ -36,6 +36,8 @@ class TwoTilesOfGrid(TwoTiles):
     def __init__(self, func: aa.FuncOp, performance: Performance):
         super().__init__(SignednessAttr(Signedness.SIGNED))
         self.func = func
+        self.axis = func.row_axis or 0
+        """Along which tile blocks are neighbours: of a row, which read the same remote tiles."""
         self.performance = performance
         self.views: list[Operation] = []
         """What makes the second tile's views for what follows its products."""
@@ -57,7 +59,7 @@ class TwoTilesOfGrid(TwoTiles):
         place = operations.index(products)
         before, after = operations[:place], operations[place + 1 :]
         for op in list(before):
-            if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0:
+            if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == self.axis:
                 before.remove(op)
                 for values, number in zip(self.values, numbers, strict=True):
                     values[op.result] = number
@@ -73,13 +75,13 @@ class TwoTilesOfGrid(TwoTiles):
         return True
 
     def _number(self, guard: SSAValue | None) -> tuple[list[SSAValue], SSAValue]:
-        """The numbers of the tile blocks along the first axis, and whether there are two.
+        """The numbers of the tile blocks along their axis, and whether there are two.
 
         Without a second one its number is the first one's. Those whose guard does not hold are not
         there.
         """
         builder, less = self.builder, ComparisonPredicate.LESS_THAN
-        own = builder.place(aa.GetProgramIdOp, 0)
+        own = builder.place(aa.GetProgramIdOp, self.axis)
         counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in GRID_AXES]
         total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
         speed = self.performance
@@ -93,7 +95,7 @@ class TwoTilesOfGrid(TwoTiles):
         beyond = following
         if self.func.in_rows is not None:
             beyond = builder.binary(aa.MulIOp, following, self._copied(self._blocks_of_cluster()))
-        is_there = self._compare(less, beyond, counts[0])
+        is_there = self._compare(less, beyond, counts[self.axis])
         both = builder.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
         second = builder.emit(aa.SelectOp, [both, following, first], [i32]).results[0]
         leaves = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, first, counts[0])
@@ -127,9 +129,9 @@ class TwoTilesOfGrid(TwoTiles):
         return first, second, both, ends
 
     def _blocks_of_cluster(self) -> SSAValue:
-        """How many tile blocks along the first axis a cluster has that lies in rows."""
+        """How many tile blocks along their row a cluster has that lies in rows."""
         for op in self.func.body.block.ops:
-            if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0:
+            if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == self.axis:
                 for use in op.result.uses:
                     if isinstance(use.operation, aa.MulIOp):
                         return use.operation.operands[1 - use.index]
@@ -139,7 +141,7 @@ class TwoTilesOfGrid(TwoTiles):
         """A scalar of the kernel, where its tile blocks are numbered, for one of a number."""
         values: dict[SSAValue, SSAValue] = dict(self.values[0])
         for op in made_from(value) or ():
-            is_number = isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0
+            is_number = isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == self.axis
             if is_number and number is not None:
                 values[op.results[0]] = number
             else:

@@ -23,12 +23,12 @@ CONDITIONS = {
     "none": "%is = cmpi less_than %nx, %x, signed : tile<i32> -> tile<i1>",
     "first": "%is = cmpi less_than %x, %c2, signed : tile<i32> -> tile<i1>",
     "even": """%rest = remi %x, %c2 signed : tile<i32>
-    %is = cmpi equal %rest, %c0, signed : tile<i32> -> tile<i1>""",
+    %is = cmpi less_than %rest, %c1, signed : tile<i32> -> tile<i1>""",
     "some": """%part = divi %x, %c2 signed : tile<i32>
     %rest = remi %part, %c2 signed : tile<i32>
-    %is = cmpi equal %rest, %c0, signed : tile<i32> -> tile<i1>""",
+    %is = cmpi less_than %rest, %c1, signed : tile<i32> -> tile<i1>""",
     "odd": """%rest = remi %x, %c2 signed : tile<i32>
-    %is = cmpi equal %rest, %c1, signed : tile<i32> -> tile<i1>""",
+    %is = cmpi less_than %c0, %rest, signed : tile<i32> -> tile<i1>""",
 }
 """Which tiles there are: some neighbours both, one or the other of two alone, or none of two."""
 
@@ -48,31 +48,30 @@ def guarded(condition: str, how: str, kernel: ProductKernel = KERNEL) -> str:
 
 @pytest.mark.parametrize("how", ["guarded", "early"])
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize(("tiles", "order"), [(4, "rows"), (13, "rows"), (22, "columns")])
+@pytest.mark.parametrize(
+    ("rows", "tiles", "order"),
+    [(128, 4, "rows"), (128, 13, "rows"), (128, 22, "columns"), (64, 9, "rows")],
+)
 def test_tiles_that_exist_are_computed(
-    monkeypatch: pytest.MonkeyPatch, tiles: int, order: Order, condition: str, how: str
+    monkeypatch: pytest.MonkeyPatch, rows: int, tiles: int, order: Order, condition: str, how: str
 ) -> None:
-    """The interpreter's GPU has 5 multiprocessors: rounds of ten tiles, up to five at the end.
-
-    Where every second tile is there, tile blocks have no static schedule, but pairs: so the GPU is
-    taken for one that the grid fills.
+    """Tiles of 128 rows in rounds: the interpreter's GPU has 5 multiprocessors, so of ten tiles, up
+    to five at the end. Of 64 rows without a static schedule: the grid is taken to fill the GPU.
     """
     set_multiprocessors(monkeypatch, 1)
-    kernel = replace(KERNEL, order=order)
+    kernel = replace(KERNEL, order=order, tile=(rows, 128, 64))
     text = guarded(condition, how, kernel)
-    size = 128 * tiles - 24
-    extents = (128, size, 96) if order == "rows" else (size, 128, 96)
+    extents = (rows, 128 * tiles - 24, 96) if order == "rows" else (rows * tiles - 24, 128, 96)
     case = dense_case(kernel, extents, tiles)
     module = parse_text(text, "kernel.mlir")
     wanted = case.arguments()
     run_entry(module, "product", wanted, case.grid)
     assert (condition == "all") == (not case.difference(wanted[2]))
     stages = {"form-clusters", "tileas-optimize-alloc-tensor"}
-    is_even = condition not in ("even", "odd", "some")
     for name, _ in passes(module, (), "sm_90"):
         if name in stages:
             func = kernel_of(module)
-            assert (func.static_tile_scheduler is not None) == is_even
+            assert (func.static_tile_scheduler is not None) == (rows == 128)
             assert func.two_tiles is not None and func.two_tiles.data == "blocks"
             arguments = case.arguments()
             run_entry(module, "product", arguments, case.grid)
@@ -95,6 +94,15 @@ LOADED = """%list = make_tensor_view %locks, shape = [1], strides = [1]
     %is = cmpi less_than %x, %count, signed : tile<i32> -> tile<i1>"""
 
 
+EQUAL = """%rest = remi %x, %c2 signed : tile<i32>
+    %is = cmpi equal %rest, %c1, signed : tile<i32> -> tile<i1>"""
+TRIANGLE = """%rest = remi %x, %tiles#1 signed : tile<i32>
+    %line = divi %x, %tiles#1 signed : tile<i32>
+    %is = cmpi less_than %rest, %line, signed : tile<i32> -> tile<i1>"""
+BAND = """%rest = remi %x, %tiles#1 signed : tile<i32>
+    %line = divi %x, %tiles#1 signed : tile<i32>
+    %far = subi %rest, %line : tile<i32>
+    %is = cmpi less_than %far, %c1, signed : tile<i32> -> tile<i1>"""
 BOUND = "%p, %tp = load_ptr_tko weak %locks token = %t0 : tile<ptr<i32>> -> tile<i32>, token"
 
 
@@ -103,11 +111,16 @@ BOUND = "%p, %tp = load_ptr_tko weak %locks token = %t0 : tile<ptr<i32>> -> tile
     [
         {"    %sum = for %k in (%c0": f"    {BOUND}\n    %sum = for %k in (%p"},
         {CONDITIONS["odd"]: LOADED},
+        {CONDITIONS["odd"]: EQUAL},
+        {CONDITIONS["odd"]: TRIANGLE},
+        {CONDITIONS["odd"]: BAND},
     ],
-    ids=["a load under the condition", "a loaded condition"],
+    ids=["a load under it", "a loaded one", "every second tile", "a triangle", "a band"],
 )
 def test_other_guards_stay(edits: dict[str, str]) -> None:
-    """What is loaded under a condition may not be there without it."""
+    """What is loaded under a condition may not be there without it; of tiles here and there some
+    tile blocks of a static schedule would have more than others.
+    """
     text = guarded("odd", "guarded")
     for old, new in edits.items():
         assert old in text

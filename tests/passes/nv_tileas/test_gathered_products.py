@@ -149,7 +149,7 @@ def test_stores_that_do_not_come_before_are_no_hindrance():
 
 
 def test_producer_computes_pointers_without_moving_tiles():
-    text = compiled(experts(256))
+    text = compiled(experts(64, 64, 128, "carried"))
     start = text.index("nv_tileas.async.pipeline.agent_switch")
     producer = text[start : text.index("}, {", start)]
     assert "convert_layout" not in producer

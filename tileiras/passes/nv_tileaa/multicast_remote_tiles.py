@@ -12,6 +12,8 @@ memory. So each CTA that reads a tile of it has it brought through the link betw
 tenth as fast as memory; the other operand, an argument of the kernel, is this GPU's.
 
 Where there are fewer tiles along a row, which the kernel finds out, a cluster has several rows.
+Neighbouring clusters take rows of both halves of the grid in turn: a part of the memory is this
+GPU's, and what comes through the link should come all the time.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    RoundingMode,
+    RoundingModeAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.ir_pass import CompileContext, IrPass
@@ -181,11 +189,20 @@ class _Axis:
     own: SSAValue
 
     @staticmethod
-    def along(builder: ScalarBuilder, axis: int, size: SSAValue, place: SSAValue) -> _Axis:
-        """Where a cluster has `size` CTAs along the axis, and this one is at `place`."""
+    def along(
+        builder: ScalarBuilder, axis: int, size: SSAValue, place: SSAValue, is_mixed: bool
+    ) -> _Axis:
+        """Where a cluster has `size` CTAs along the axis, and this one is at `place`.
+
+        `is_mixed`: clusters go to both halves of the axis in turn.
+        """
         count = builder.place(aa.GetNumProgramsOp, axis)
-        base = builder.binary(aa.MulIOp, builder.place(aa.GetProgramIdOp, axis), size)
-        number = builder.binary(aa.AddIOp, base, place)
+        cluster = builder.place(aa.GetProgramIdOp, axis)
+        base = builder.binary(aa.MulIOp, cluster, size)
+        first = base
+        if is_mixed:
+            first = builder.binary(aa.MulIOp, _mixed(builder, cluster, count, size), size)
+        number = builder.binary(aa.AddIOp, first, place)
         exists = builder.emit(aa.CmpIOp, [number, count], [i1], LESS).results[0]
         operands = [exists, number, builder.integer(0, i32)]
         own = builder.emit(aa.SelectOp, operands, [i32]).results[0]
@@ -208,8 +225,8 @@ def _renumber(func: aa.FuncOp, shared: int, other: int, size: int) -> None:
     columns, rows = _shape(builder, builder.place(aa.GetNumProgramsOp, shared), size)
     place = builder.emit(aa.GetClusterPlaceOp, [columns], [i32, i32])
     axes = {
-        shared: _Axis.along(builder, shared, columns, place.results[1]),
-        other: _Axis.along(builder, other, rows, place.results[0]),
+        shared: _Axis.along(builder, shared, columns, place.results[1], is_mixed=False),
+        other: _Axis.along(builder, other, rows, place.results[0], is_mixed=True),
     }
     beyond = [axis.is_beyond(builder) for axis in axes.values()]
     leaves = builder.emit(aa.OrIOp, beyond, [i1]).results[0]
@@ -230,6 +247,20 @@ def _renumber(func: aa.FuncOp, shared: int, other: int, size: int) -> None:
     func.properties["in_rows"] = IntegerAttr(shared, i32)
 
 
+def _mixed(builder: ScalarBuilder, cluster: SSAValue, count: SSAValue, size: SSAValue) -> SSAValue:
+    """The number of a cluster among those of an axis, even ones in the first half and odd ones in
+    the second: tiles that come through the link and those that do not are read at the same time.
+    """
+    two = builder.integer(2, i32)
+    clusters = builder.emit(aa.DivIOp, [count, size], [i32], _UP).results[0]
+    middle = builder.emit(aa.DivIOp, [clusters, two], [i32], _UP).results[0]
+    number = builder.emit(aa.DivIOp, [cluster, two], [i32], _DOWN).results[0]
+    doubled = builder.binary(aa.MulIOp, number, two)
+    is_even = builder.emit(aa.CmpIOp, [doubled, cluster], [i1], _EQUAL).results[0]
+    second = builder.binary(aa.AddIOp, middle, number)
+    return builder.emit(aa.SelectOp, [is_even, number, second], [i32]).results[0]
+
+
 def _shape(builder: ScalarBuilder, count: SSAValue, size: int) -> tuple[SSAValue, SSAValue]:
     """CTAs of a row, as many as there are tile blocks along it, rounded up to a power of two; and
     rows of a cluster.
@@ -246,6 +277,10 @@ def _shape(builder: ScalarBuilder, count: SSAValue, size: int) -> tuple[SSAValue
 
 
 _NOT_LESS = compared(ComparisonPredicate.GREATER_THAN_OR_EQUAL)
+_EQUAL = compared(ComparisonPredicate.EQUAL)
+_UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
+_UP = {"rounding": RoundingModeAttr(RoundingMode.POSITIVE_INF), "signedness": _UNSIGNED}
+_DOWN = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
 
 
 __all__ = ["MulticastRemoteTilesPass"]

@@ -91,13 +91,15 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, whose work may be under a condition."""
-    from tileiras.passes.nv_tileaa.opened_guards import with_opened_guard
+    from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first, with_opened_guard
     from tileiras.planning.strategy import strategy_of, would_specialise
 
     if _is_candidate(func):
         return _two_tiles(func, strategy_of(func, target), target, options)
     opened = with_opened_guard(func)
-    if opened is None or not _is_candidate(opened):
+    products = product_loop(opened.body.block) if opened is not None else None
+    guard = guard_of(products) if products is not None else None
+    if opened is None or guard is None or not is_of_the_first(guard) or not _is_candidate(opened):
         return None
     return _two_tiles(opened, would_specialise(opened, target), target, options)
 
@@ -178,22 +180,11 @@ def _two_tiles(
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
     loop = _tile_loop(func)
-    if loop is None and func.in_rows is None and _is_even(func):
+    if loop is None and func.in_rows is None:
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
     return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
-
-
-def _is_even(func: aa.FuncOp) -> bool:
-    """Whether a static schedule gives all tile blocks as much to do: of tiles under a guard only
-    the first so many are there.
-    """
-    from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first
-
-    products = product_loop(func.body.block)
-    guard = guard_of(products) if products is not None else None
-    return guard is None or is_of_the_first(guard)
 
 
 def _statically_scheduled(

@@ -180,7 +180,9 @@ class ProducerBuilder(OpBuilder):
         self._receive_needed(results, copy.results)
 
     def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
-        """Pipelines whose memory one of the loop's own has, filled by operations before it."""
+        """Pipelines whose memory one of the loop's own has, filled by operations before it, or in
+        earlier iterations of a loop around it.
+        """
         pipelines = self.plan.pipelines
         places = [n if p.within is None else p.within for n, p in enumerate(pipelines)]
         own = {n for n, p in enumerate(pipelines) for load in p.loads if load.parent_op() is loop}
@@ -192,7 +194,7 @@ class ProducerBuilder(OpBuilder):
         return [
             self.pipelines[n]
             for n in shared
-            if any(comes_before(load, loop) for load in pipelines[n].loads)
+            if any(comes_before(x, loop) or _are_in_one_loop(x, loop) for x in pipelines[n].loads)
         ]
 
     def renew(self, maps: Sequence[SSAValue]) -> None:
@@ -379,3 +381,14 @@ def moved_to_its_memref(view: SSAValue) -> Operation:
 def type_of(op: Operation) -> type[Operation]:
     """The class of an operation."""
     return type(op)
+
+
+def _are_in_one_loop(op: Operation, loop: Operation) -> bool:
+    """Whether a loop stands around both, so that one may follow the other in a later iteration."""
+    parent = op.parent_op()
+    while parent is not None:
+        is_around = parent is not loop and parent.is_ancestor(loop)
+        if isinstance(parent, aa.ForOp | aa.LoopOp) and is_around:
+            return True
+        parent = parent.parent_op()
+    return False

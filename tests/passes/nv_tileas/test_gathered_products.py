@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.kernels.gather import experts, experts_case, gathered_right, quarters, right_case
+from tests.kernels.gather import experts, experts_case, gathered_right, right_case
 from tests.kernels.other_targets import set_multiprocessors
 from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.stage_comparison import passes
@@ -62,49 +61,6 @@ def test_two_tiles_gather_their_own_rows(monkeypatch: pytest.MonkeyPatch, blocks
             wanted[row] = case.arguments[0].reshape(40, 144)[token].astype(np.float32) @ weights
     run_entry(module, "experts", case.arguments, case.grid)
     np.testing.assert_array_equal(case.arguments[case.output], wanted)
-
-
-ROUTED = Path(__file__).parents[2] / "kernels" / "routed_experts.mlir"
-
-
-@pytest.mark.parametrize("tiles", [2, 11, 14])
-def test_rounds_of_two_tiles_gather_their_own_rows(tiles: int):
-    """The interpreter's GPU has 5 multiprocessors: several rounds, of pairs that have weights in
-    common and of others, whose stages lie in the same memory.
-    """
-    rng = np.random.default_rng(tiles)
-    slots, hidden, wide, experts_count = 128 * tiles - 48, 272, 384, 16
-    tokens, weights = (
-        quarters(rng, slots // 96 * 16 + 16, hidden),
-        quarters(rng, experts_count, wide, hidden),
-    )
-    order = np.full(128 * tiles, slots, np.int32)
-    order[:slots] = rng.permutation(slots)
-    chosen = rng.integers(0, 4, tiles).astype(np.int32)
-    chosen[1::3] = chosen[0::3][: len(chosen[1::3])]
-    out, wanted = (np.zeros((slots, wide), np.float16) for _ in range(2))
-    for row, slot in enumerate(order):
-        if slot < slots:
-            source = tokens[slot // 6].astype(np.float32)
-            wanted[slot] = weights[chosen[row // 128]].astype(np.float32) @ source
-    arrays = (tokens, weights, out, order, chosen)
-    arguments: list[object] = []
-    for array in arrays:
-        steps = [step // array.itemsize for step in array.strides]
-        arguments += [array, *map(np.int32, (*array.shape, *steps))]
-    module = read_source(ROUTED.read_bytes())
-    grid = (tiles * (wide // 128), 1, 1)
-    seen = 0
-    for name, _ in passes(module, (), "sm_90"):
-        if name not in ("form-clusters", "tileas-optimize-alloc-tensor"):
-            continue
-        func = next(op for op in module.walk() if isinstance(op, aa.FuncOp))
-        assert func.two_tiles is not None and func.static_tile_scheduler is not None
-        out[...] = 0
-        run_entry(module, "routed", arguments, grid)
-        np.testing.assert_array_equal(out, wanted, err_msg=name)
-        seen += 1
-    assert seen == 2
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "planning/strategy.py",
         "passes/nv_tileaa/coarsen_locks.py",
         "passes/nv_tileaa/dynamic_persistent.py",
+        "passes/nv_tileaa/multicast_remote_tiles.py",
         "passes/nv_tileaa/expand_scaled_dot.py",
         "passes/nv_tileaa/expand_schedule.py",
         "passes/nv_tileaa/form_clusters.py",

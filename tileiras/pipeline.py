@@ -155,6 +155,13 @@ PIPELINE: tuple[Step, ...] = (
         needs=("TMA",),
     ),
     Step(
+        "multicast-remote-tiles",
+        "nv_tileaa",
+        "strategies stand; what comes over a link between GPUs is dearer than what is shared below",
+        min_opt=1,
+        needs=("WGMMA", "TMA", "CLUSTER_LAUNCH"),
+    ),
+    Step(
         "tiles-per-cta",
         "nv_tileaa",
         "what one CTA computes by itself at once need not be shared in a cluster",

@@ -242,6 +242,11 @@ def _cluster_rank(run: BlockRun, op: aa.GetClusterRankOp) -> list[Array]:
     return [np.asarray(rank, dtype=np.int32)]
 
 
+def _cluster_place(run: BlockRun, op: aa.GetClusterPlaceOp) -> list[Array]:
+    row, column = divmod(run.cluster_rank, int(run.value(op.size)))
+    return [np.asarray(number, dtype=np.int32) for number in (row, column)]
+
+
 def _num_programs(run: BlockRun, op: aa.GetNumProgramsOp) -> list[Array]:
     return [np.asarray(run.grid[op.axis.value.data], dtype=np.int32)]
 
@@ -292,6 +297,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GetGridSizeOp: _grid_size,
     aa.GetNumProgramsOp: _num_programs,
     aa.GetProgramIdOp: _program_id,
+    aa.GetClusterPlaceOp: _cluster_place,
     aa.GetClusterRankOp: _cluster_rank,
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,

@@ -61,6 +61,6 @@ class OpBuilder:
 
     def integer(self, value: int, type: IntegerType) -> SSAValue:
         """A scalar constant of nv_tileaa."""
-        raw = value.to_bytes(type.width.data // 8, "little")
+        raw = value.to_bytes(-(-type.width.data // 8), "little")
         properties = {"value": DenseAttr(TileType(type), raw)}
         return self.emit(aa.ConstantOp, (), [type], properties).results[0]

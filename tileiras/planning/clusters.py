@@ -3,8 +3,10 @@
 A copy can be shared if the CTAs reach it together, which holds for control flow that does not
 depend on the rank. Its tile is the same in all of them if its indices do not either. Where CTAs lie
 in rows and columns (`get_cluster_rank` with a stride), it is the same in those whose ranks agree in
-the bits that its indices depend on. Where each CTA has a tile block of its own (`clustered`), two
-CTAs find out while they run, each computing the indices of the other one beside its own.
+the bits that its indices depend on. Where they lie in rows whose size the kernel finds out
+(`get_cluster_place`), a tile that depends on the row alone is a row's. Where each CTA has a tile
+block of its own (`clustered`), two CTAs find out while they run, each computing the indices of the
+other one beside its own.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from tileiras.planning.operands.tma import (
     own_view,
 )
 
+_ROW, _COLUMN = 1 << 16, 1 << 17
+"""Fixed: in place of bits of the rank, for what depends on a CTA's row or on its place in it."""
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
 
 
@@ -43,6 +47,8 @@ class Multicast:
     """
 
     cluster_size: int
+    rows: aa.GetClusterPlaceOp | None = None
+    """Says in rows of how many CTAs tiles are shared, if not in the whole cluster."""
     loads: dict[OperandLoad, tuple[SSAValue, ...]] = field(
         default_factory=dict[OperandLoad, tuple[SSAValue, ...]]
     )
@@ -57,7 +63,7 @@ class Multicast:
 
 def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
     """What the CTAs of a cluster share; nothing where a cluster is one CTA."""
-    multicast = Multicast(func.cluster_size)
+    multicast = Multicast(func.cluster_size, place_in_rows(func))
     # Tile blocks that only exchange results (`cluster_axis`) do not keep in step.
     if func.cluster_size == 1 or func.cluster_axis is not None:
         return multicast
@@ -82,6 +88,11 @@ def _add(
     other pairs; scales that threads copy come to each CTA for itself."""
     indices = tuple(index for index in load.indices if index in ranked)
     apart = 0
+    if func.in_rows is not None:
+        made_from = (*load.indices, load.view, *memref_of(load.view).operands)
+        if all(ranked.get(value, 0) == _ROW for value in made_from if value in ranked):
+            _add_for_row(multicast, load)
+        return
     if func.clustered is None:
         for index in indices:
             apart |= ranked[index]
@@ -103,6 +114,21 @@ def _add(
         multicast.ranked |= needed
         if apart:
             multicast.apart[load] = apart
+
+
+def _add_for_row(multicast: Multicast, load: aa.TiledLoadOp) -> None:
+    """Adds a load that the CTAs of a row share, cut into as many parts as the longest row has."""
+    axis = contiguous_axis(load)
+    is_fixed = not has_renewed_map(load) and not is_scale_load(load) and halved_dim(load) is None
+    if is_fixed and axis is not None and tile_cut(own_view(load), axis, multicast.cluster_size):
+        multicast.loads[load] = ()
+
+
+def place_in_rows(func: aa.FuncOp) -> aa.GetClusterPlaceOp | None:
+    """What says where a CTA lies in a cluster that lies in rows, None if it does not."""
+    if func.in_rows is None:
+        return None
+    return next((op for op in func.walk() if isinstance(op, aa.GetClusterPlaceOp)), None)
 
 
 def _sharers(load: OperandLoad, cluster_size: int, apart: int) -> int:
@@ -156,6 +182,9 @@ def _follow(op: Operation, found: dict[SSAValue, int], everything: int) -> None:
     """What an operation makes depends on the rank if anything that it takes does."""
     if isinstance(op, aa.GetClusterRankOp):
         _note(found, op.results, op.bits & everything)
+    if isinstance(op, aa.GetClusterPlaceOp):
+        _note(found, [op.row], _ROW)
+        _note(found, [op.column], _COLUMN)
     if isinstance(op, aa.ContinueOp | aa.BreakOp | aa.YieldOp):
         _follow_end(op, found)
     elif isinstance(op, aa.ForOp | aa.LoopOp):

@@ -149,7 +149,9 @@ def test_stores_that_do_not_come_before_are_no_hindrance():
 
 
 def test_producer_computes_pointers_without_moving_tiles():
-    text = compiled(experts(256))
+    source = experts(256)
+    one_tile = b") optimization_hints=<sm_90 = {num_cta_in_cga = 1}> {"
+    text = compiled(source.replace(b") {", one_tile, 1))
     start = text.index("nv_tileas.async.pipeline.agent_switch")
     producer = text[start : text.index("}, {", start)]
     assert "convert_layout" not in producer

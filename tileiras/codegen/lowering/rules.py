@@ -22,6 +22,7 @@ from tileiras.codegen.lowering.elementwise import lower_elementwise
 from tileiras.codegen.lowering.pointers import lower_load, lower_store
 from tileiras.codegen.lowering.tensors import (
     lower_barrier,
+    lower_cluster_place,
     lower_cluster_rank,
     lower_constant,
     lower_grid_size,
@@ -64,6 +65,7 @@ RULES: dict[type[Operation], LoweringRule] = {
     aa.PermuteOp: lower_in_place,
     aa.UnsplatOp: lower_unsplat,
     aa.GetProgramIdOp: lower_program_id,
+    aa.GetClusterPlaceOp: lower_cluster_place,
     aa.GetClusterRankOp: lower_cluster_rank,
     aa.GetGridSizeOp: lower_grid_size,
     aa.GetNumProgramsOp: lower_num_programs,

@@ -158,6 +158,15 @@ def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.results[0]] = rank
 
 
+def lower_cluster_place(ctx: KernelLowering, op: Operation) -> None:
+    """The CTA's row in its cluster, and its place in the row."""
+    if not isinstance(op, aa.GetClusterPlaceOp):
+        raise InternalError("the rule of get_cluster_place got another operation")
+    b, rank, size = ctx.b, cluster_rank(ctx), ctx.value(op.size)
+    ctx.values[op.row] = b.udiv(rank, size)
+    ctx.values[op.column] = b.and_(rank, b.sub(size, b.i32(1)))
+
+
 def cluster_rank(ctx: KernelLowering) -> SSAValue:
     """The CTA's number in its cluster, whose CTAs lie along x."""
     b = ctx.prologue

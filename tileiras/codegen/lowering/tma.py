@@ -167,7 +167,10 @@ def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
         if op.multicast_if is not None:
             same, apart = ctx.value(op.multicast_if), op.rank_bits
             owner = number * op.sharers(ctx.cluster_size) // len(pieces)
-            predicate, mask = _shared_copy(ctx, same, owner, predicate, apart)
+            if op.row_size is None:
+                predicate, mask = _shared_copy(ctx, same, owner, predicate, apart)
+            else:
+                predicate, mask = _row_copy(ctx, ctx.value(op.row_size), owner, predicate)
         b.tma_load(
             b.gep(target, box.offset),
             ctx.value(op.tensor_map),
@@ -195,6 +198,21 @@ def _shared_copy(
     if apart:
         everyone = b.shl(everyone, b.and_(rank, b.i32(apart)))
     return issues, b.trunc(b.select(same, everyone, alone), integer_type(16))
+
+
+def _row_copy(
+    ctx: KernelLowering, size: SSAValue, owner: int, elected: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """The same where CTAs lie in rows of `size` (i32) that share: the owner of a box in a row of
+    all CTAs is `owner`; in a shorter one a CTA has the boxes of several neighbours.
+    """
+    b, rank = ctx.b, cluster_rank(ctx)
+    place = b.and_(rank, b.sub(size, b.i32(1)))
+    by = ctx.cluster_size.bit_length() - 1
+    is_owner = b.icmp("eq", place, b.lshr(b.mul(size, b.i32(owner)), b.i32(by)))
+    row = b.sub(b.shl(b.i32(1), size), b.i32(1))
+    mask = b.shl(row, b.sub(rank, place))
+    return b.and_(elected, is_owner), b.trunc(mask, integer_type(16))
 
 
 def _number_among(ctx: KernelLowering, rank: SSAValue, apart: int) -> SSAValue:

@@ -88,6 +88,7 @@ _SCALARS = (
     aa.BlockTileOp,
     aa.ConstantOp,
     aa.CreateMemTokenOp,
+    aa.GetClusterPlaceOp,
     aa.GetClusterRankOp,
     aa.GetGridSizeOp,
     aa.GetNumProgramsOp,

@@ -119,6 +119,7 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.get_grid_size": Row(_AXIS, "; result=i32"),
     "nv_tileaa.get_num_programs": Row(_AXIS, "; result=i32"),
     "nv_tileaa.get_cluster_rank": Row("", "; result=i32"),
+    "nv_tileaa.get_cluster_place": Row("$size", "; size=i32, row=i32, column=i32"),
     "nv_tileaa.make_memref": Row(
         "$base <?sizes = [$dynamic_shape] ?><?strides = [$dynamic_strides] ?>", "base -> result"
     ),
@@ -196,7 +197,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.renew_tiled_tma_descs": Row("[$tensor_maps] after [$pipelines]", ""),
     "nv_tileas.async.tiled_tma_load": Row(
         "$view[$indices] into $pipeline using $tensor_map "
-        "<?multicast_if = $multicast_if ?><?skip_if = $skip_if ?>",
+        "<?multicast_if = $multicast_if ?><?skip_if = $skip_if ?><?row_size = $row_size ?>",
         "view",
     ),
     "nv_tileas.async.tiled_load": Row("$view[$indices] into $pipeline", "view"),
@@ -294,6 +295,7 @@ VALUE_TYPES: dict[str, str] = {
     "predicate": "i1",
     "condition": "i1",
     "multicast_if": "i1",
+    "row_size": "i32",
     "skip_if": "i1",
     "conditions": "i1",
     "pipeline": "pipeline",

@@ -39,7 +39,8 @@ class FuncOp(IRDLOperation):
     `cluster` CTAs (one where it is absent) run the program together: it is a tile block's, whose
     work they divide by `get_cluster_rank`; or, if `clustered`, that of as many tile blocks as there
     are CTAs, and the clusters beyond those that all tile blocks need have nothing to do. These are
-    neighbours along the first axis of the grid, or along `cluster_axis`. `pair`: two CTAs multiply
+    neighbours along the first axis of the grid, or along `cluster_axis`; or they lie `in_rows`
+    along an axis, as `get_cluster_place` says, and a row shares loads. `pair`: two CTAs multiply
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
@@ -59,6 +60,7 @@ class FuncOp(IRDLOperation):
     cluster = opt_prop_def(IntegerAttr)
     clustered = opt_prop_def(UnitAttr)
     cluster_axis = opt_prop_def(IntegerAttr)
+    in_rows = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
@@ -73,9 +75,14 @@ class FuncOp(IRDLOperation):
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
 
     @property
+    def row_axis(self) -> int | None:
+        """The axis of the grid along which the CTAs of a cluster lie in rows, if they do."""
+        return self.in_rows.value.data if isinstance(self.in_rows, IntegerAttr) else None
+
+    @property
     def shared_axis(self) -> int | None:
-        """The axis of the grid along which the CTAs of a cluster have a tile block each."""
-        if self.clustered is None:
+        """The axis of the grid along which the CTAs of a cluster have a tile block each, if one."""
+        if self.clustered is None or self.in_rows is not None:
             return None
         return self.cluster_axis.value.data if isinstance(self.cluster_axis, IntegerAttr) else 0
 
@@ -228,6 +235,21 @@ class GetClusterRankOp(IRDLOperation):
         numbers = [number.data for number in (self.stride, self.count) if number is not None]
         if len(numbers) == 1 or any(n < 1 or n & (n - 1) for n in numbers):
             raise VerifyException(f"{self.name}: expected powers of two as stride and count")
+
+
+@irdl_op_definition
+class GetClusterPlaceOp(IRDLOperation):
+    """Where the CTA lies, i32, if those of a cluster lie in rows of `size` (i32).
+
+    `row = rank / size`, its place in the row `column = rank % size`. The size is a power of two,
+    the same in all CTAs.
+    """
+
+    name = "nv_tileaa.get_cluster_place"
+    size = operand_def()
+    row = result_def()
+    column = result_def()
+    traits = traits_def(Pure())
 
 
 @irdl_op_definition

@@ -196,10 +196,10 @@ class TmaLoadOp(IRDLOperation):
     """Copies one tile of a view into the current stage at byte `offset`, in panels along `axis`.
 
     Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
-    its part of it to all; or all whose ranks agree in the bits of `apart`. Boxes of the tensor map
-    may have but a part of a panel. Where `skip_if` (i1) holds, nothing is copied: the stage has the
-    tile in another place. Of one that is `halved` along a dim each CTA of a pair copies one half,
-    to the same place in its stage.
+    its part of it to all; or all whose ranks agree in the bits of `apart`; or those of a row of
+    `row_size` CTAs (i32, a power of two). Boxes of the tensor map may have but a part of a panel.
+    Where `skip_if` (i1) holds, nothing is copied: the stage has the tile in another place. Of one
+    that is `halved` along a dim each CTA of a pair copies one half, to the same place in its stage.
     """
 
     name = "nv_tileas.async.tiled_tma_load"
@@ -209,6 +209,7 @@ class TmaLoadOp(IRDLOperation):
     indices = var_operand_def()
     multicast_if = opt_operand_def()
     skip_if = opt_operand_def()
+    row_size = opt_operand_def()
     axis = prop_def(IntAttr)
     offset = prop_def(IntAttr)
     halved = opt_prop_def(IntAttr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -14,6 +14,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 
@@ -60,3 +61,20 @@ def number_blocks(
     exists = start.emit(aa.CmpIOp, [number, count], [i1], LESS).results[0]
     own = start.emit(aa.SelectOp, [exists, number, base], [i32]).results[0]
     return ClusterBlocks(size, base, count, rank, exists, own), start.put_before(first)
+
+
+def only_if(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
+    """Puts a store under a condition."""
+    before = ScalarBuilder()
+    before.location = op.location
+    token = op.token
+    if token is None:
+        token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+    then, other = Block(), Block()
+    branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
+    before.put_before(op)
+    op.result_token.replace_all_uses_with(branch.results[0])
+    op.detach()
+    then.add_op(op)
+    then.add_op(aa.YieldOp.create(operands=[op.result_token], location=op.location))
+    other.add_op(aa.YieldOp.create(operands=[token], location=op.location))

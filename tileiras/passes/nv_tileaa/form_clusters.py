@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.persistent import is_persistent
 from tileiras.codegen.target import Feature
@@ -17,10 +17,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
+from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.rewriting import erase_op, put_in_place
 from tileiras.planning.hints import integer_hint
@@ -148,7 +148,11 @@ def _statically_scheduled(
         return None
     plan = strategy_of(func, target)
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
-    if plan is None or plan.is_in_tmem or not is_large_and_plain(plan):
+    if plan is None or plan.is_in_tmem:
+        return None
+    if _gathers(plan) or _decodes(plan):
+        return _scheduled_alone(func, target)
+    if not is_large_and_plain(plan):
         return None
     looped = with_static_tile_scheduler(func)
     if looped is None:
@@ -158,6 +162,50 @@ def _statically_scheduled(
         return None
     plan = plan_with_stores(clustered, target, options)
     return clustered if plan is not None and plan.has_store_warp else None
+
+
+def _gathers(plan: RolePlan) -> bool:
+    """Whether threads gather rows for one product of two warpgroups that fill an SM.
+
+    The next tile's rows are under way while a tile is stored, a third of a tile's time with short
+    loops: decision 0065.
+    """
+    is_alone = plan.shape.ctas == 1 and plan.warpgroups > 1 and len(plan.dots) == 1
+    return is_alone and any(isinstance(load, aa.LoadOp) for load in _gathered(plan))
+
+
+def _gathered(plan: RolePlan) -> list[Operation]:
+    return [load for pipeline in plan.pipelines if pipeline.gathers for load in pipeline.loads]
+
+
+def _decodes(plan: RolePlan) -> bool:
+    """Whether few rows of queries, of which warps have copies, read keys as fast as they come."""
+    return plan.shape.ctas == 1 and all(planned.copies > 1 for planned in plan.dots.values())
+
+
+def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel whose tile blocks divide those of the grid, each for itself; None where their
+    loops are not of one length: whoever has ended takes the next one of a grid, which evens out.
+    """
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+
+    looped = with_static_tile_scheduler(func)
+    tiles = (
+        next((op for op in looped.body.block.ops if isinstance(op, aa.ForOp)), None)
+        if looped
+        else None
+    )
+    products = product_loop(tiles.body.block) if tiles is not None else None
+    if looped is None or tiles is None or products is None:
+        return None
+    bounds = (products.lower_bound, products.upper_bound, products.step)
+    if any(
+        tiles.is_ancestor(bound.owner) for bound in bounds if isinstance(bound.owner, Operation)
+    ):
+        return None
+    plan = would_specialise(looped, target)
+    return looped if plan is not None and plan.shape.ctas == 1 else None
 
 
 def is_large_and_plain(plan: RolePlan) -> bool:
@@ -236,7 +284,7 @@ def _renumber(func: aa.FuncOp) -> None:
             erase_op(op)
     for op in list(func.walk()):
         if isinstance(op, STORES):
-            _guard(op, blocks.exists)
+            only_if(op, blocks.exists)
 
 
 def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
@@ -257,23 +305,7 @@ def _renumber_loop(loop: aa.ForOp, rank: SSAValue, exists: SSAValue) -> None:
     for use in uses:
         use.operation.operands[use.index] = own
     for op in stores:
-        _guard(op, inside)
-
-
-def _guard(op: aa.StoreOp | aa.TiledStoreOp, exists: SSAValue) -> None:
-    """Puts a store under a condition."""
-    before = _before(op)
-    token = op.token
-    if token is None:
-        token = before.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
-    then, other = Block(), Block()
-    branch = before.emit(aa.IfOp, [exists], [MEM_TOKEN], {}, [Region(then), Region(other)])
-    before.put_before(op)
-    op.result_token.replace_all_uses_with(branch.results[0])
-    op.detach()
-    then.add_op(op)
-    then.add_op(aa.YieldOp.create(operands=[op.result_token], location=op.location))
-    other.add_op(aa.YieldOp.create(operands=[token], location=op.location))
+        only_if(op, inside)
 
 
 def _before(op: Operation) -> ScalarBuilder:

@@ -25,6 +25,7 @@ from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
+from tileiras.planning.warp_roles.early_exit import early_exit
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -66,8 +67,10 @@ class TilesPerCtaPass(IrPass):
         """Joins the tiles of all functions that gain by it."""
         target = ctx.require_target()
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                two_tiles = _two_tiles(func, target, ctx.options)
+            if isinstance(func, aa.FuncOp) and any(
+                isinstance(inner, aa.DotOp) for inner in func.walk()
+            ):
+                two_tiles = _two_tiles_of(func, target, ctx.options)
                 if two_tiles is not None:
                     op.body.block.insert_op_before(two_tiles, func)
                     func.detach()
@@ -86,16 +89,29 @@ def _remark(func: aa.FuncOp) -> Remark:
     )
 
 
+def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+    """The kernel that computes two tiles at once, whose work may be under a condition."""
+    from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first, with_opened_guard
+    from tileiras.planning.strategy import strategy_of, would_specialise
+
+    if _is_candidate(func):
+        return _two_tiles(func, strategy_of(func, target), target, options)
+    opened = with_opened_guard(func)
+    products = product_loop(opened.body.block) if opened is not None else None
+    guard = guard_of(products) if products is not None else None
+    if opened is None or guard is None or not is_of_the_first(guard) or not _is_candidate(opened):
+        return None
+    return _two_tiles(opened, would_specialise(opened, target), target, options)
+
+
 def _is_candidate(func: aa.FuncOp) -> bool:
-    """Whether it has products, and it does not matter which tile block computes a tile."""
+    """Whether it does not matter which tile block computes a tile."""
     operations = list(func.walk())
-    if not any(isinstance(op, aa.DotOp) for op in operations):
-        return False
     from tileiras.planning.memory_order import follows_write
     from tileiras.planning.tile_scheduler.communication import may_communicate
 
     asked = integer_hint(func, "num_cta_in_cga")
-    if func.cluster_size > 1 or asked not in (None, 1):
+    if (func.cluster_size > 1 and func.in_rows is None) or asked not in (None, 1):
         return False
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return False
@@ -114,12 +130,16 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     if products is None:
         return False
-    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
+    axis = func.row_axis or 0
+    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and _axis(op) == axis]
     returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
     before = operations[: operations.index(products)]
     if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
         return False
-    return len(returns) == 1 and not any(isinstance(op, STORES) for op in before)
+    # Clusters in rows end where none of their tile blocks is there: whatever a pair of them does.
+    left = early_exit(func.body.block) if func.in_rows is not None else None
+    ends = [op for op in returns if left is None or not left.is_ancestor(op)]
+    return len(ends) == 1 and not any(isinstance(op, STORES) for op in before)
 
 
 def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
@@ -151,15 +171,16 @@ def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
     return op.axis.value.data
 
 
-def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+def _two_tiles(
+    func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, None if it would not be a good one."""
-    from tileiras.planning.strategy import strategy_of, without_strategy
+    from tileiras.planning.strategy import without_strategy
 
-    plan = strategy_of(func, target)
     if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
         return None
     loop = _tile_loop(func)
-    if loop is None:
+    if loop is None and func.in_rows is None:
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
@@ -178,7 +199,8 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
     from tileiras.planning.strategy import strategy_of, without_strategy
 
     is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
-    if not is_gathered and waits_for_second(func):
+    # Clusters in rows make their tensor maps in front of the branch for two tiles.
+    if func.in_rows is not None or (not is_gathered and waits_for_second(func)):
         return None
     joined = _joined(without_strategy(func), "blocks", target, as_one=True)
     joined_plan = strategy_of(joined, target) if joined is not None else None

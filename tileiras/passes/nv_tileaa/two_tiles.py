@@ -52,6 +52,11 @@ class TwoTiles:
         properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": self.sign}
         return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
 
+    def _is_known(self, op: Operation, tile: int = 0) -> bool:
+        """Whether it has been decided what stands for all that an operation gives for a tile."""
+        known = self.values[tile]
+        return bool(op.results) and all(result in known for result in op.results)
+
     def _copy(self, op: Operation) -> None:
         """An operation of one tile, for each of them; once if it is the same for both."""
         self.builder.block.add_op(op.clone(self.values[0]))

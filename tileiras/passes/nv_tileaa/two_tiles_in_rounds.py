@@ -28,6 +28,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     RoundingModeAttr,
 )
 from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.opened_guards import guard_of, made_from
 from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
 from tileiras.passes.rewriting import erase_op
@@ -95,7 +96,8 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         following = self.builder.binary(aa.AddIOp, number, self.builder.integer(1, i32))
         both = self._compare(ComparisonPredicate.LESS_THAN, following, self.loop.upper_bound)
         second = self.builder.emit(aa.SelectOp, [both, following, number], [i32]).results[0]
-        region = self._two_tiles([number, second], ())
+        numbers = self._those_that_exist([number, second])
+        region = self._two_tiles(numbers, ()) if numbers is not None else None
         self.builder.block = outer
         if region is None:
             return None
@@ -104,6 +106,31 @@ class TwoTilesInRounds(TwoTilesOfLoop):
             body.add_op(op)
         self._end_iteration(body)
         return body
+
+    def _those_that_exist(self, numbers: list[SSAValue]) -> list[SSAValue] | None:
+        """The numbers of two tiles; of one twice if the guard of the other does not hold.
+
+        The guard is then that of either. None if it is not made by arithmetic.
+        """
+        products = product_loop(self.loop.body.block)
+        guard = guard_of(products) if products is not None else None
+        if guard is None:
+            return numbers
+        makers = made_from(guard)
+        if makers is None:
+            return None
+        builder, argument = self.builder, self.loop.body.block.args[0]
+        exists: list[SSAValue] = []
+        for number in numbers:
+            values: dict[SSAValue, SSAValue] = {argument: number}
+            for op in makers:
+                builder.block.add_op(op.clone(values))
+            exists.append(values[guard])
+        either = builder.emit(aa.OrIOp, exists, [i1]).results[0]
+        for values in self.values:
+            values[guard] = either
+        choices = ([exists[0], *numbers], [exists[1], *reversed(numbers)])
+        return [builder.emit(aa.SelectOp, choice, [i32]).results[0] for choice in choices]
 
     def _end_iteration(self, body: Block) -> None:
         """An iteration ends where a branch of two tiles would."""
@@ -130,7 +157,9 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         place = operations.index(products)
         before = operations[:place]
         single = _Single(products, exists, values, before, operations[place + 1 :])
-        while before and before[0].has_trait(Pure) and not before[0].regions:
+        # Of rows that threads gather nothing is fetched early, and what is known takes registers.
+        is_early = not any(isinstance(op, aa.LoadOp) for op in products.walk())
+        while is_early and before and before[0].has_trait(Pure) and not before[0].regions:
             builder.block.add_op(before.pop(0).clone(values))
         if not before:
             self._bound(single)

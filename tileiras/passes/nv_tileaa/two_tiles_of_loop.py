@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, i1
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -119,14 +119,17 @@ class TwoTilesOfLoop(TwoTiles):
         self.builder.block = block = Block()
         for values, number in zip(self.values, numbers, strict=True):
             values.update(zip(source.args, [number, *tokens], strict=True))
+        behind = _scattering(source, products)
         for op in source.ops:
             self.builder.location = op.location
             if products is not None and op is products:
                 if not self._join_products(products):
                     return None
+            elif op in behind:
+                self.builder.block.add_op(op.clone(self.values[0]))
             elif isinstance(op, aa.ContinueOp):
                 self._end(op)
-            else:
+            elif not self._is_known(op):
                 self._copy(op)
         self.builder.block, self.builder.location = outer, self.loop.location
         return Region(block)
@@ -134,6 +137,8 @@ class TwoTilesOfLoop(TwoTiles):
     def _end(self, op: aa.ContinueOp) -> None:
         """What both tiles do comes before what follows the iteration."""
         tokens: list[SSAValue] = []
+        for other in _scattering(self.loop.body.block, product_loop(self.loop.body.block)):
+            self._copy_second(other)
         for token in op.operands:
             first, second = self._both([token])
             if first is not second:
@@ -142,3 +147,13 @@ class TwoTilesOfLoop(TwoTiles):
                 ]
             tokens.append(first)
         self.builder.emit(aa.YieldOp, tokens)
+
+
+def _scattering(block: Block, products: aa.ForOp | None) -> dict[Operation, None]:
+    """What stores the sum through pointers, which take registers: it is done for one tile, then for
+    the other. Nothing where TMA may store both, or the sums leave by views.
+    """
+    operations = list(block.ops)
+    behind = operations[operations.index(products) + 1 : -1] if products is not None else []
+    stores = [op for op in behind if isinstance(op, aa.StoreOp)]
+    return dict.fromkeys(behind) if stores else {}

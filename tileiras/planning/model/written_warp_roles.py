@@ -35,7 +35,7 @@ from tileiras.dialects.nv_tileas.warp_roles import (
     roles_attribute,
 )
 from tileiras.errors import CompileError
-from tileiras.planning.clusters import Multicast
+from tileiras.planning.clusters import Multicast, place_in_rows
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.model.checked_warp_roles import check_against_plan
 from tileiras.planning.model.kernel import RolePlan
@@ -171,7 +171,7 @@ def read_warp_roles(func: aa.FuncOp, plan: RolePlan, asked_by: str) -> WarpRoles
     }
     roles = WarpRoles(
         programs,
-        Multicast(func.cluster_size),
+        Multicast(func.cluster_size, place_in_rows(func)),
         tuple(_read_fills(func, plan)),
         _read_uniform(plan),
         tuple(op for op in func.body.block.ops if _runs(op, ENTRY)),

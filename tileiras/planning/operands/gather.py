@@ -94,16 +94,35 @@ def chunk_layout(load: aa.LoadOp) -> LinearLayout:
 def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
     """Registers that a thread of the producer needs more for these tiles, a multiple of 8.
 
-    Of two branches of an `if` one runs.
+    Of two branches of an `if` one runs, and of two loops behind each other one at a time.
     """
-    branches = {load: _branches(load) for load in loads}
     return max(
         (
-            _registers_together([x for x in loads if not _exclude(own, branches[x])])
-            for own in branches.values()
+            _registers_together([other for other in loads if not _take_turns(load, other)])
+            for load in loads
         ),
         default=0,
     )
+
+
+def _take_turns(one: Operation, other: Operation) -> bool:
+    """Whether only one of two accesses runs, or another loop is over before one begins."""
+    loops = (_innermost_loop(one), _innermost_loop(other))
+    apart = [
+        loop is not None and not loop.is_ancestor(op)
+        for loop, op in zip(loops, (other, one), strict=True)
+    ]
+    if all(apart):
+        return True
+    mine, others = _branches(one), _branches(other)
+    return any(others.get(branch, block) is not block for branch, block in mine.items())
+
+
+def _innermost_loop(op: Operation) -> Operation | None:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
+        parent = parent.parent_op()
+    return parent
 
 
 def _branches(load: Operation) -> dict[Operation, Block]:
@@ -115,11 +134,6 @@ def _branches(load: Operation) -> dict[Operation, Block]:
             found[parent] = block
         block = parent.parent_block()
     return found
-
-
-def _exclude(one: dict[Operation, Block], other: dict[Operation, Block]) -> bool:
-    """Whether only one of two places is passed."""
-    return any(other.get(branch, block) is not block for branch, block in one.items())
 
 
 def _registers_together(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:

@@ -24,6 +24,7 @@ _ALLOWED = (
     aa.GetProgramIdOp,
     aa.GetGridSizeOp,
     aa.GetNumProgramsOp,
+    aa.GetClusterPlaceOp,
     aa.GetClusterRankOp,
     aa.MakeMemRefOp,
     aa.BlockTileOp,

@@ -135,6 +135,12 @@ class ProducerBuilder(OpBuilder):
         same = all_equal(self, [(self.values[index], self.peers[index]) for index in indices])
         return same or self.emit(aa.ConstantOp, (), [i1], {"value": TRUE}).results[0]
 
+    def _row_size(self) -> SSAValue:
+        """i32: how many CTAs of a cluster share a tile."""
+        if self.multicast.rows is None:
+            raise InternalError("CTAs of a cluster do not lie in rows", where="assign-warp-roles")
+        return self.values[self.multicast.rows.size]
+
     def _leave(self, op: Operation, receivers: Sequence[SSAValue]) -> None:
         """A terminator with the values whose receivers the producer carries."""
         pairs = zip(op.operands, receivers, strict=True)
@@ -174,7 +180,9 @@ class ProducerBuilder(OpBuilder):
         self._receive_needed(results, copy.results)
 
     def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
-        """Pipelines whose memory one of the loop's own has, filled by operations before it."""
+        """Pipelines whose memory one of the loop's own has, filled by operations before it, or in
+        earlier iterations of a loop around it.
+        """
         pipelines = self.plan.pipelines
         places = [n if p.within is None else p.within for n, p in enumerate(pipelines)]
         own = {n for n, p in enumerate(pipelines) for load in p.loads if load.parent_op() is loop}
@@ -186,7 +194,7 @@ class ProducerBuilder(OpBuilder):
         return [
             self.pipelines[n]
             for n in shared
-            if any(comes_before(load, loop) for load in pipelines[n].loads)
+            if any(comes_before(x, loop) or _are_in_one_loop(x, loop) for x in pipelines[n].loads)
         ]
 
     def renew(self, maps: Sequence[SSAValue]) -> None:
@@ -297,7 +305,10 @@ class ProducerBuilder(OpBuilder):
                 properties["halved"] = op.halved
             if op in self.multicast.apart:
                 properties["apart"] = IntAttr(self.multicast.apart[op])
-            sizes = [1, 1, 1, len(op.indices), int(is_shared), int(skip_if is not None)]
+            in_row = is_shared and self.multicast.rows is not None
+            if in_row:
+                operands.append(self._row_size())
+            sizes = [1, 1, 1, len(op.indices), *map(int, (is_shared, skip_if is not None, in_row))]
             properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
             self.emit(pl.TmaLoadOp, operands, (), properties)
 
@@ -370,3 +381,14 @@ def moved_to_its_memref(view: SSAValue) -> Operation:
 def type_of(op: Operation) -> type[Operation]:
     """The class of an operation."""
     return type(op)
+
+
+def _are_in_one_loop(op: Operation, loop: Operation) -> bool:
+    """Whether a loop stands around both, so that one may follow the other in a later iteration."""
+    parent = op.parent_op()
+    while parent is not None:
+        is_around = parent is not loop and parent.is_ancestor(loop)
+        if isinstance(parent, aa.ForOp | aa.LoopOp) and is_around:
+            return True
+        parent = parent.parent_op()
+    return False

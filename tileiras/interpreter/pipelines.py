@@ -383,6 +383,8 @@ def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: O
     found = stage.get(offset)
     if found is None:
         raise InterpreterError(f"nothing was copied to byte {offset} of the stage", op)
+    if type.shared_linear is not None and found.values.shape == type.shape and not found.swizzle:
+        return found.values
     inner = found.values.shape[found.axis]
     rows = np.moveaxis(found.values, found.axis, -1).reshape(-1, inner)
     tile = rows if type.major == 1 else rows.T
@@ -400,6 +402,11 @@ def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: O
 def _cut_to_tf32(tile: Array) -> Array:
     """f32 values as tensor cores read them: without the low 13 bits."""
     return (tile.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
+
+
+def _read_rows(run: BlockRun, op: pl.ReadTileOp) -> list[Array]:
+    """The tile itself: every thread has its elements of it."""
+    return [run.value(op.tile)]
 
 
 def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:
@@ -574,6 +581,7 @@ def effect_rules(
         ts.StoreStageOp: _store_stage(races),
         ts.StoreTailOp: _store_tail,
         pl.SelectTileOp: _select_tile,
+        pl.ReadTileOp: _read_rows,
         pl.UniformOp: _uniform,
         wg.SmemTransposeOp: products.smem_transpose,
         wg.TransposeWarpsOp: _transpose_warps,

@@ -207,6 +207,12 @@ def consumer_wait(shown: Shown, op: Operation) -> list[str]:
     return lines
 
 
+def read_tile(shown: Shown, op: Operation) -> list[str]:
+    """A tile of a stage to registers."""
+    assert isinstance(op, pl.ReadTileOp)
+    return [f"{shown.results(op)}cute.copy({shown.use(op.tile)})  // shared memory to registers"]
+
+
 def transposition(shown: Shown, op: Operation) -> list[str]:
     """A tile in shared memory that threads write anew."""
     assert isinstance(op, wg.SmemTransposeOp)

@@ -11,8 +11,9 @@ from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operan
 from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.staging import load_tile, memory_element
 from tileiras.codegen.lowering.tensors import cluster_rank
-from tileiras.codegen.lowering.types import element_type, storage_bits
+from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
 from tileiras.codegen.lowering.wgmma_product import (
     LeftByThreads,
@@ -21,7 +22,8 @@ from tileiras.codegen.lowering.wgmma_product import (
     Product,
 )
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.llvm.types import integer_type, lanes_of
+from tileiras.dialects.layout.offsets import vector_elements
+from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
@@ -81,6 +83,19 @@ def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of select_tile got another operation")
     condition, first, second = (ctx.value(operand) for operand in op.operands)
     ctx.values[op.result] = ctx.b.select(condition, first, second)
+
+
+def lower_read_tile(ctx: KernelLowering, op: Operation) -> None:
+    """Each thread reads its elements, as many at once as lie together."""
+    if not isinstance(op, pl.ReadTileOp):
+        raise InternalError("the rule of read_tile got another operation")
+    layout, tile = ctx.layout(op.result.type), _tile_type(op.tile)
+    if tile.shared_linear is None:
+        raise InternalError("a tile is read that lies as products want it", where="wgmma")
+    element = register_type(tile.element_type)
+    vector = vector_elements(layout, tile.shared_linear, bit_width(memory_element(element)))
+    place = ctx.value(op.tile)
+    ctx.values[op.result] = load_tile(ctx, element, place, layout, tile.shared_linear, vector)
 
 
 def lower_uniform(ctx: KernelLowering, op: Operation) -> None:

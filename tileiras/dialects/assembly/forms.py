@@ -211,6 +211,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.select_tile": Row(
         "$condition, $first, $second", "result; first=result, second=result"
     ),
+    "nv_tileas.read_tile": Row("$tile", "functional"),
     "nv_tileas.uniform": Row("$source", "result; source=result"),
     "nv_tileas.async.pipeline.producer_skip": Row(
         "$pipeline, $lower to $upper step $step",

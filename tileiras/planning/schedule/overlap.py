@@ -26,6 +26,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
+from tileiras.planning.operands.tma import is_for_threads
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody, Product, is_rotatable
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
@@ -89,7 +90,7 @@ def overlap_products(
         # What threads read or add themselves is finished where it is issued.
         if any(map(finishes_at_once, here)):
             continue
-        products = [_product(planned, loop) for planned in here]
+        products = [_product(planned, loop, plan) for planned in here]
         body = LoopBody(loop, products, TileCosts(plan.threads_of_rows, target))
         schedule = None
         # Products that share a stage stay together.
@@ -116,11 +117,14 @@ def _is_part(planned: PlannedDot) -> bool:
     return planned.lhs is None and planned.starts_at_zero and planned.operand_bits == 8
 
 
-def _product(planned: PlannedDot, loop: aa.ForOp) -> Product:
-    """A product with those of its loads that are in the loop."""
+def _product(planned: PlannedDot, loop: aa.ForOp, plan: RolePlan) -> Product:
+    """A product with those of its loads that are in the loop, and what comes to its stage first."""
     operands = [operand for operand in (planned.lhs, planned.rhs) if operand is not None]
-    loads = tuple(o.load for o in operands if o.load.parent_op() is loop)
-    return Product(planned.dot, loads, planned.lhs is None)
+    loads = [o.load for o in operands if o.load.parent_op() is loop]
+    number = plan.pipeline_of(planned.rhs.load)
+    if number is not None and planned is plan.products_sharing_stages(planned)[0]:
+        loads += filter(is_for_threads, plan.pipelines[number].content(planned.rhs.load))
+    return Product(planned.dot, tuple(loads), planned.lhs is None)
 
 
 def overlapped(body: LoopBody, registers: int) -> Schedule | None:

@@ -24,7 +24,11 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import stage_offset, tile_type
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import (
+    rows_type,
+    stage_offset,
+    tile_type,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
     smem_transposed_tile,
     transposed_words,
@@ -42,6 +46,7 @@ from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
+    is_for_threads,
 )
 from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
 
@@ -103,6 +108,10 @@ class ConsumerSide:
         elif in_order and op is in_order[-1] and self.sums is None:
             self._wait_for_slot(materializer, op)
         token = materializer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+        if is_for_threads(op):
+            # Read where threads need it, in their layout.
+            self._wait_for_slot(materializer, op)
+            return [self.tiles[op, rows_type(op)], token]
         return [token, token]
 
     def _content(self, load: OperandLoad) -> tuple[OperandLoad, ...]:
@@ -129,6 +138,7 @@ class ConsumerSide:
                     reads[operand.load, tile_type(operand, value)] = None
         if any(read in self.tiles for read in reads):
             return
+        reads |= {(load, rows_type(load)): None for load in loads if is_for_threads(load)}
         in_order = [read for load in loads for read in reads if read[0] is load]
         types = [type for _, type in in_order]
         offsets = IntTupleAttr([stage_offset(self.plan, load) for load, _ in in_order])

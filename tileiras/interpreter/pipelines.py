@@ -447,6 +447,16 @@ class Products:
         self.stages.update((id(tile), (tile, pipeline, pipeline.waited - 1)) for tile in tiles)
         return tiles
 
+    def held(self, run: BlockRun, op: pl.HeldTileOp) -> list[Array]:
+        """A tile of a stage that is held."""
+        pipeline: Pipeline = run.value(op.pipeline)
+        number = max(pipeline.released, pipeline.waited - 1 - op.age.data)
+        if number >= pipeline.waited:
+            raise InterpreterError("no stage is held", op)
+        tile = _read_tile(pipeline.filled[number], op.offset.data, op.result.type, op)
+        self.stages[id(tile)] = (tile, pipeline, number)
+        return [tile]
+
     def release(self, run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
         """Hands stages back that no product reads any more."""
         pipeline: Pipeline = run.value(op.pipeline)
@@ -463,7 +473,7 @@ class Products:
 
     def issue(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
-        whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
+        whole = self._sum(run, op, (op.lhs, op.rhs), op.acc, op.adds_if)
         [value] = placed(op, [whole])
         # What threads transpose or read they have read when the product is issued.
         are_read = op.fragments is not None and op.fragments.data == "both"
@@ -491,12 +501,19 @@ class Products:
         return [self._given(product) for product in products]
 
     def _sum(
-        self, run: BlockRun, op: Operation, operands: tuple[SSAValue, SSAValue], acc: SSAValue
+        self,
+        run: BlockRun,
+        op: Operation,
+        operands: tuple[SSAValue, SSAValue],
+        acc: SSAValue,
+        adds: SSAValue | None = None,
     ) -> Array:
         """What a product adds up to, once it is finished."""
         tiles = WholeTiles(run, op)
         before = self.unread.pop(id(run.value(acc)), None)
         total = tiles.value(acc) if before is None else before.whole
+        if adds is not None and not run.value(adds):
+            total = np.zeros_like(total)
         return dot_rule(self.equivalents)(op, *map(tiles.value, operands), total)
 
     def _product(
@@ -581,6 +598,7 @@ def effect_rules(
         ts.StoreStageOp: _store_stage(races),
         ts.StoreTailOp: _store_tail,
         pl.SelectTileOp: _select_tile,
+        pl.HeldTileOp: products.held,
         pl.ReadTileOp: _read_rows,
         pl.UniformOp: _uniform,
         wg.SmemTransposeOp: products.smem_transpose,

@@ -85,6 +85,19 @@ def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = ctx.b.select(condition, first, second)
 
 
+def lower_held_tile(ctx: KernelLowering, op: Operation) -> None:
+    """A place in the stage that was waited for last, or in the one before."""
+    if not isinstance(op, pl.HeldTileOp):
+        raise InternalError("the rule of held_tile got another operation")
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
+    newest, older = pipeline.held(ctx)
+    stage = newest.get(b)
+    if op.age.data:
+        before = older.get(b)
+        stage = b.select(b.icmp("sge", before, b.i32(0)), before, stage)
+    ctx.values[op.result] = b.gep(pipeline.stage_address(b, stage), op.offset.data)
+
+
 def lower_read_tile(ctx: KernelLowering, op: Operation) -> None:
     """Each thread reads its elements, as many at once as lie together."""
     if not isinstance(op, pl.ReadTileOp):
@@ -171,7 +184,8 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         if op.from_zero is not None:
             ctx.values[op.result] = product.from_zero(pending)
         else:
-            ctx.values[op.result] = product.accumulated(acc, pending)
+            adds = ctx.value(op.adds_if) if op.adds_if is not None else None
+            ctx.values[op.result] = product.accumulated(acc, pending, adds)
 
 
 def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:

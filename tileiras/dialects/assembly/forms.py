@@ -167,7 +167,9 @@ FORMS: dict[str, Row] = {
         "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
     ),
     "nv_tileas.fma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
-    "nv_tileas.wgmma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
+    "nv_tileas.wgmma_dot": Row(
+        "$lhs, $rhs, $acc <?adds_if = $adds_if ?>", "lhs, rhs -> result; acc=result"
+    ),
     "nv_tileas.wgmma_dots": Row("$common, [$tiles], [$accs]", "common, tiles, accs; sums=accs"),
     "nv_tileas.dot_wait": Row("$acc <?keeping [$kept] ?>", "result, kept; acc=result"),
     "nv_tileas.smem_transpose": Row("$tile <?running = $running ?>", "functional"),
@@ -212,6 +214,7 @@ FORMS: dict[str, Row] = {
         "$condition, $first, $second", "result; first=result, second=result"
     ),
     "nv_tileas.read_tile": Row("$tile", "functional"),
+    "nv_tileas.async.pipeline.held_tile": Row("$pipeline", "functional"),
     "nv_tileas.uniform": Row("$source", "result; source=result"),
     "nv_tileas.async.pipeline.producer_skip": Row(
         "$pipeline, $lower to $upper step $step",
@@ -292,6 +295,7 @@ VALUE_TYPES: dict[str, str] = {
     "condition": "i1",
     "multicast_if": "i1",
     "skip_if": "i1",
+    "adds_if": "i1",
     "conditions": "i1",
     "pipeline": "pipeline",
     "tensor_map": "tensor_map",

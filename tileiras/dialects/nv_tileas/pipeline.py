@@ -362,6 +362,21 @@ class SelectTileOp(IRDLOperation):
 
 
 @irdl_op_definition
+class HeldTileOp(IRDLOperation):
+    """The tile at byte `offset` of a stage that has not been handed back.
+
+    With `age` 1 of the one that was waited for before the newest, if that is still held; else the
+    newest.
+    """
+
+    name = "nv_tileas.async.pipeline.held_tile"
+    pipeline = operand_def(PipelineType)
+    age = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    result = result_def(IN_SMEM)
+
+
+@irdl_op_definition
 class ReadTileOp(IRDLOperation):
     """The elements of a tile in a stage that each thread holds in the layout of the result.
 
@@ -468,6 +483,7 @@ PIPELINE_OPS = (
     CopyLoadOp,
     ConsumerWaitOp,
     SelectTileOp,
+    HeldTileOp,
     ReadTileOp,
     UniformOp,
     ProxyFenceOp,

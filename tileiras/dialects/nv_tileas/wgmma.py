@@ -51,13 +51,17 @@ class WgmmaDotOp(IRDLOperation):
     where the threads read that tile, whose K is not contiguous, into registers; with "both" they
     read `lhs` in the order of K of a transposed `rhs`. With "rhs", or where `transposed` says so,
     the instructions compute the transposed product. With `from_zero` the instructions take no
-    accumulator: `acc` is zeros, and nothing of it is in registers.
+    accumulator: `acc` is zeros, and nothing of it is in registers. Where `adds_if` (i1) is false
+    nothing is added to, whatever `acc` is. One that is `put_off` is still to be issued an iteration
+    late.
     """
 
     name = "nv_tileas.wgmma_dot"
     lhs = operand_def()
     rhs = operand_def(IN_SMEM)
     acc = operand_def()
+    adds_if = opt_operand_def()
+    put_off = opt_prop_def(UnitAttr)
     pending = opt_prop_def(IntAttr)
     two_level = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
@@ -80,6 +84,8 @@ class WgmmaDotOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Nothing but zeros is left out."""
+        if self.adds_if is not None and (self.fragments or self.two_level or self.from_zero):
+            raise VerifyException(f"{self.name}: adds_if is for operands that threads do not read")
         if self.from_zero is not None and not self.may_start_from_zero:
             raise VerifyException(
                 f"{self.name}: from_zero needs an accumulator of zeros, added to at once, and "

@@ -52,7 +52,7 @@ DEEP_STAGES = 4
 """
 FREE_PIPELINE_BYTES = 128 * 1024
 """Policy: what all pipelines may take with more stages than `DEEP_STAGES`."""
-MOST_PIPELINE_BYTES = 160 * 1024
+MOST_PIPELINE_BYTES = 168 * 1024
 """Policy: what all pipelines of a CTA may take. With more on its way SMs drift apart, and L2 no
 longer answers several of them at once: f16 8192^3, TFLOP/s on one H100, 128x128 with 3, 4, 5, 6
 stages of 32 KB 535, 635, 554, 540; 128x256 with 3 and 4 of 48 KB 742, 729; 64x256 with 3, 4 and 5

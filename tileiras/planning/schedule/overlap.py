@@ -15,15 +15,16 @@ within their iteration: each product is issued as soon as its operands are there
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.register_pressure import held_value
 from tileiras.codegen.target import GpuTarget, Unit
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import is_for_threads
@@ -43,6 +44,11 @@ RESERVED_WITHIN = 16
 """Policy: the same where products are issued early within their iteration. Gradients of keys and
 values, 64x128, count 226 of 240 full and 228 causal, spill 16 and 24 bytes, and take 0.89 and 1.03
 of the time.
+"""
+
+RESERVED_BESIDE_LATE = 40
+"""Policy: the same with a product that is an iteration late. Gradients of keys and values count 224
+of 240 then, and spill 100 bytes.
 """
 
 RESERVED_BESIDE_PART = 14
@@ -68,6 +74,8 @@ class Schedule:
     interval: int
     serial: int
     registers: int
+    late: Operation | None = None
+    """A product that is issued an iteration late (`tileas-put-off-products`)."""
 
     @property
     def stages(self) -> int:
@@ -96,8 +104,38 @@ def overlap_products(
         # Products that share a stage stay together.
         if all(len(plan.products_sharing_stages(planned)) == 1 for planned in here):
             schedule = overlapped(body, plan.shape.registers - _reserved(here, plan))
-        found.append((body, schedule or reordered(body, plan.shape.registers - RESERVED_WITHIN)))
+        if schedule is None:
+            schedule = reordered(body, plan.shape.registers - RESERVED_WITHIN)
+            schedule = schedule and _with_late(body, schedule, plan)
+        found.append((body, schedule))
     return found
+
+
+def _with_late(body: LoopBody, schedule: Schedule, plan: RolePlan) -> Schedule:
+    """The schedule with its last product late, if that may be and its operand has registers.
+
+    It reads what an earlier product of the iteration reads, too: consumers keep the stage for it.
+    """
+    last = next(op for op, _ in reversed(schedule.order) if op in body.products)
+    planned, product = plan.dots[last], body.products[last]
+    needed = schedule.registers + body.costs.registers(product.dot.lhs)
+    if needed > plan.shape.registers - RESERVED_BESIDE_LATE:
+        return schedule
+    is_computed = product.keeps_lhs and planned.fragments is None and planned.is_asynchronous
+    if not is_computed or len(plan.products_sharing_stages(planned)) == 1:
+        return schedule
+    return replace(schedule, late=last) if _only_adds_to_zero(product.dot, body) else schedule
+
+
+def _only_adds_to_zero(dot: aa.ProductOp, body: LoopBody) -> bool:
+    """Whether a loop only adds a product to what is zero before it."""
+    acc, uses = dot.acc, list(dot.result.uses)
+    if not isinstance(acc, BlockArgument) or acc.owner is not body.block or len(uses) != 1:
+        return False
+    position = acc.index - 1
+    if position < 0 or len(list(acc.uses)) != 1 or body.yielded[position] is not dot.result:
+        return False
+    return is_zero(body.loop.init_values[position])
 
 
 def _reserved(products: Sequence[PlannedDot], plan: RolePlan) -> int:

@@ -43,7 +43,7 @@ def write_overlap(body: LoopBody, schedule: Schedule) -> None:
             if dot is op:
                 _place(load, stage, order, Unit.MEMORY, cycle)
                 order += 1
-        _place(op, stage, order, _unit(op, body.costs), cycle)
+        _place(op, stage, order, _unit(op, body.costs), cycle, is_late=op is schedule.late)
         order += 1
 
 
@@ -125,8 +125,12 @@ def _unit(op: Operation, costs: TileCosts) -> Unit:
     return uses[0][0] if uses else Unit.ISSUE
 
 
-def _place(op: Operation, stage: int, order: int, unit: Unit, cycle: int | None) -> None:
+def _place(
+    op: Operation, stage: int, order: int, unit: Unit, cycle: int | None, *, is_late: bool = False
+) -> None:
     values: dict[str, int | str] = {"stage": stage, "order": order, "unit": unit.value}
     if cycle is not None:
         values["cycle"] = cycle
+    if is_late:
+        values["late"] = 1
     op.attributes[SCHEDULE] = OpScheduleAttr.of(**values)

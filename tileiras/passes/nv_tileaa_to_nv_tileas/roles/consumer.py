@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.schedule import PUT_OFF
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -203,6 +204,8 @@ class ConsumerSide:
             properties["fragments"] = StringAttr(planned.fragments)
         if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
+        if PUT_OFF in op.attributes:
+            properties["put_off"] = UnitAttr()
         pending = self.roles.pending.get(op)
         if pending is not None:
             properties["pending"] = IntAttr(pending)

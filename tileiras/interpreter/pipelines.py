@@ -405,8 +405,8 @@ def _cut_to_tf32(tile: Array) -> Array:
 
 
 def _read_rows(run: BlockRun, op: pl.ReadTileOp) -> list[Array]:
-    """The tile itself: every thread has its elements of it."""
-    return [run.value(op.tile)]
+    """Every thread has its elements of the tile."""
+    return placed(op, [run.value(op.tile)])
 
 
 def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:

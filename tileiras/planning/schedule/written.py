@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
     is_repeatable,
     op_schedule,
 )
+from tileiras.planning.operands.tma import is_for_threads
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody
 from tileiras.planning.schedule.overlap import Schedule
@@ -37,10 +38,15 @@ def write_overlap(body: LoopBody, schedule: Schedule) -> None:
         stages=schedule.stages, initiation_interval=schedule.interval, serial=schedule.serial
     )
     order = 0
+    # Threads may read theirs before the product that it comes with.
+    rows = [load for load in body.loads if is_for_threads(load)]
+    for load in rows:
+        _place(load, 0, order, Unit.MEMORY, 0)
+        order += 1
     for op, stage in schedule.order:
         cycle = schedule.starts[op]
         for load, dot in body.loads.items():
-            if dot is op:
+            if dot is op and load not in rows:
                 _place(load, stage, order, Unit.MEMORY, cycle)
                 order += 1
         _place(op, stage, order, _unit(op, body.costs), cycle, is_late=op is schedule.late)

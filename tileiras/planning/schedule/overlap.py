@@ -106,25 +106,53 @@ def overlap_products(
             schedule = overlapped(body, plan.shape.registers - _reserved(here, plan))
         if schedule is None:
             schedule = reordered(body, plan.shape.registers - RESERVED_WITHIN)
-            schedule = schedule and _with_late(body, schedule, plan)
+            schedule = schedule and _early_and_late(body, schedule, plan)
+            if schedule is None or schedule.late is None:
+                schedule = _late_in_order(body, plan) or schedule
         found.append((body, schedule))
     return found
 
 
-def _with_late(body: LoopBody, schedule: Schedule, plan: RolePlan) -> Schedule:
-    """The schedule with its last product late, if that may be and its operand has registers.
+def _late_in_order(body: LoopBody, plan: RolePlan) -> Schedule | None:
+    """The order of the program, if its last product may be late and registers suffice.
+
+    Its operand is free again before other products than the first are issued.
+    """
+    nodes, edges, quantum = body.graph()
+    starts, length = _starts(body, nodes, edges, range(len(nodes)))
+    order = tuple((op, 0) for op in body.ops)
+    needed = registers_needed(body, order)
+    if needed > plan.shape.registers - RESERVED_WITHIN:
+        return None
+    cycles = {body.ops[number]: start * quantum for number, start in starts.items()}
+    late = _late_product(body, order, plan)
+    length *= quantum
+    return None if late is None else Schedule(order, cycles, length, length, needed, late)
+
+
+def _early_and_late(body: LoopBody, schedule: Schedule, plan: RolePlan) -> Schedule:
+    """Products that are issued early, the last one late if its operand has registers beside all."""
+    late = _late_product(body, schedule.order, plan)
+    if late is None:
+        return schedule
+    needed = schedule.registers + body.costs.registers(body.products[late].dot.lhs)
+    is_tight = needed > plan.shape.registers - RESERVED_BESIDE_LATE
+    return schedule if is_tight else replace(schedule, late=late)
+
+
+def _late_product(
+    body: LoopBody, order: Sequence[tuple[Operation, int]], plan: RolePlan
+) -> Operation | None:
+    """The last product of an interval, if it may be issued in the next one.
 
     It reads what an earlier product of the iteration reads, too: consumers keep the stage for it.
     """
-    last = next(op for op, _ in reversed(schedule.order) if op in body.products)
+    last = next(op for op, _ in reversed(order) if op in body.products)
     planned, product = plan.dots[last], body.products[last]
-    needed = schedule.registers + body.costs.registers(product.dot.lhs)
-    if needed > plan.shape.registers - RESERVED_BESIDE_LATE:
-        return schedule
     is_computed = product.keeps_lhs and planned.fragments is None and planned.is_asynchronous
     if not is_computed or len(plan.products_sharing_stages(planned)) == 1:
-        return schedule
-    return replace(schedule, late=last) if _only_adds_to_zero(product.dot, body) else schedule
+        return None
+    return last if _only_adds_to_zero(product.dot, body) else None
 
 
 def _only_adds_to_zero(dot: aa.ProductOp, body: LoopBody) -> bool:

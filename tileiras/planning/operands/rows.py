@@ -13,10 +13,11 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.planning.layouts.rematerialization import LAZY_OPS
 from tileiras.planning.memory_order import follows_write
 from tileiras.planning.operands.tma import (
     TMA_ALIGNMENT,
@@ -92,8 +93,18 @@ def _in_block(owner: Operation | Block, block: Block) -> Operation | None:
 
 
 def _goes_into(load: aa.TiledLoadOp, makers: dict[Operation, None]) -> bool:
-    """Whether all readers of a tile are among some operations, or in them."""
+    """Whether all readers of a tile are among some operations, or in them.
+
+    What is made anew wherever it is needed is not a reader: its users are.
+    """
     block = load.parent_block()
-    return block is not None and all(
-        _in_block(use.operation, block) in makers for use in load.result.uses
-    )
+    return block is not None and all(_in_block(op, block) in makers for op in _readers(load.result))
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """What reads a tile, also reshaped or repeated."""
+    for use in value.uses:
+        if isinstance(use.operation, LAZY_OPS):
+            yield from _readers(use.operation.results[0])
+        else:
+            yield use.operation

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -22,13 +24,13 @@ def ptx_of(source: bytes) -> str:
     return compile_module(source, with_environment(options)).output.decode()
 
 
-@pytest.mark.parametrize("rows", [64, 128])
-def test_gradients_are_those_of_the_program(rows: int) -> None:
-    source = attention_gradient(rows)
+@pytest.mark.parametrize(("rows", "depth", "lengths"), [(64, 64, LENGTHS[:3]), (128, 128, LENGTHS)])
+def test_gradients_are_those_of_the_program(rows: int, depth: int, lengths: Sequence[int]) -> None:
+    source = attention_gradient(rows, depth=depth)
     text = ptx_of(source)
-    for length in LENGTHS:
+    for length in lengths:
         rng = np.random.default_rng(length)
-        values = (rng.standard_normal((3, max(length, rows), 64)) * 0.25).astype(np.float16)
+        values = (rng.standard_normal((3, max(length, rows), depth)) * 0.25).astype(np.float16)
         bits = [array.view(np.uint16).ravel() for array in values]
         wanted, found = np.zeros_like(bits[0]), np.zeros_like(bits[0])
         run_entry(read_source(source), "attention", [*bits, wanted, length], (1, 1, 1))

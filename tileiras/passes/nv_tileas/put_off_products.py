@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntAttr, ModuleOp, TensorType, i1
-from xdsl.ir import BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.op_builder import OpBuilder
 
@@ -146,7 +147,8 @@ def _put_off(loop: aa.ForOp, late: _Late) -> None:
     body = loop.detach_region(loop.body)
     operands = [*loop.operands, nothing]
     rotated = then.emit(aa.ForOp, operands, results, loop.properties, [body])
-    *sums, fragments = rotated.results
+    fragments = rotated.results[-1]
+    sums: list[SSAValue] = list(rotated.results[:-1])
     is_added = compared(then, ComparisonPredicate.LESS_THAN, second, loop.upper_bound)
     then.location = late.dot.location
     tile = _held(then, late, 0)
@@ -177,8 +179,10 @@ def _taken(builder: OpBuilder) -> list[Operation]:
     return ops
 
 
-def _zeros(builder: OpBuilder, type: TensorType) -> SSAValue:
+def _zeros(builder: OpBuilder, type: Attribute) -> SSAValue:
     """A tile of zeros."""
+    if not isinstance(type, TensorType):
+        raise InternalError("an operand in registers is no tile", where="put off products")
     element = type.element_type
     value = DenseAttr(TileType(element, type.get_shape()), bytes(storage_bytes(element)))
     return builder.emit(aa.ConstantOp, (), [type], {"value": value}).results[0]

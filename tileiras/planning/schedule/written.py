@@ -39,7 +39,8 @@ def write_overlap(body: LoopBody, schedule: Schedule) -> None:
     )
     order = 0
     # Threads may read theirs before the product that it comes with.
-    rows = [load for load in body.loads if is_for_threads(load)]
+    loads = [load for load in body.loads if isinstance(load, aa.TiledLoadOp)]
+    rows = list(filter(is_for_threads, loads))
     for load in rows:
         _place(load, 0, order, Unit.MEMORY, 0)
         order += 1

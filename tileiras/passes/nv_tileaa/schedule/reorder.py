@@ -24,7 +24,7 @@ def reorder(loop: aa.ForOp) -> bool:
     before = list(block.ops)
     order = [op for op, _ in read_order(loop) if not is_copy(op)]
     for op in order:
-        if (place := op_schedule(op)) is not None and place.has("late"):
+        if (found := op_schedule(op)) is not None and found.has("late"):
             op.attributes[PUT_OFF] = UnitAttr()
     erase_schedule(loop)
     if order == [op for op in before if op in order]:

@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatTF32Type
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects.layout.scale_factors import CHUNK_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter.distribution import element_indices, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -36,21 +34,13 @@ from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.memory_access import load_tile, store_tile
 from tileiras.interpreter.races import RaceDetector
+from tileiras.interpreter.staged_tiles import SharedTile, tile_of_stage
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_memory import check_all_loaded, run_product_roles
 from tileiras.interpreter.tensor_memory import effect_rules as tensor_memory_effect_rules
 from tileiras.interpreter.tensor_rules import reduce_tile
 from tileiras.interpreter.tensor_views import TileAccess, tile_elements
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
-
-
-@dataclass(frozen=True)
-class SharedTile:
-    """What a copy has left in a stage: a tile whose dim `axis` is contiguous, in rows of panels."""
-
-    values: Array
-    axis: int
-    swizzle: int
 
 
 @dataclass
@@ -371,37 +361,9 @@ def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     pipeline.waited += 1
     stage = pipeline.filled[number]
     return [
-        _read_tile(stage, offset, tile.type, op)
+        tile_of_stage(stage, offset, tile.type, op)
         for offset, tile in zip(op.offsets.data, op.tiles, strict=True)
     ]
-
-
-def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: Operation) -> Array:
-    """A tile of a stage in the shape and orientation of its type."""
-    if not is_in_smem(type):
-        raise InterpreterError("a tile of a stage is not in shared memory", op)
-    found = stage.get(offset)
-    if found is None:
-        raise InterpreterError(f"nothing was copied to byte {offset} of the stage", op)
-    if type.shared_linear is not None and found.values.shape == type.shape and not found.swizzle:
-        return found.values
-    inner = found.values.shape[found.axis]
-    rows = np.moveaxis(found.values, found.axis, -1).reshape(-1, inner)
-    tile = rows if type.major == 1 else rows.T
-    if tile.shape != type.shape:
-        raise InterpreterError(f"a tile of {tile.shape} is read as one of {type.shape}", op)
-    swizzle, row = found.swizzle, inner * storage_bytes(type.element_type)
-    if isinstance(type.encoding, ScaleChunksAttr) and not swizzle and not offset % CHUNK_BYTES:
-        return tile
-    is_swizzled = type.swizzle == swizzle != 0
-    if not is_swizzled or row % swizzle or offset % (8 * swizzle):
-        raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
-    return _cut_to_tf32(tile) if isinstance(type.element_type, FloatTF32Type) else tile
-
-
-def _cut_to_tf32(tile: Array) -> Array:
-    """f32 values as tensor cores read them: without the low 13 bits."""
-    return (tile.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
 
 
 def _read_rows(run: BlockRun, op: pl.ReadTileOp) -> list[Array]:
@@ -453,7 +415,7 @@ class Products:
         number = max(pipeline.released, pipeline.waited - 1 - op.age.data)
         if number >= pipeline.waited:
             raise InterpreterError("no stage is held", op)
-        tile = _read_tile(pipeline.filled[number], op.offset.data, op.result.type, op)
+        tile = tile_of_stage(pipeline.filled[number], op.offset.data, op.result.type, op)
         self.stages[id(tile)] = (tile, pipeline, number)
         return [tile]
 

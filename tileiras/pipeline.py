@@ -289,6 +289,13 @@ PIPELINE: tuple[Step, ...] = (
         min_opt=1,
     ),
     Step(
+        "tileas-put-off-products",
+        "nv_tileas",
+        "tiles have their places in stages, and each product its wait; these are put off next",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "tileas-move-transposes",
         "nv_tileas",
         "each transpose stands at its product only now, between the wait and the release",

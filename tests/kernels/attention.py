@@ -110,8 +110,13 @@ def attention(
     return _sized(whole, rows, keys, depth).replace("f16", element).encode()
 
 
-def attention_gradient(rows: int = 128, keys: int = 64, depth: int = 64) -> bytes:
-    """The text with `GRADIENT` as its loop; its weights are the first of the values."""
+def attention_gradient(
+    rows: int = 128, keys: int = 64, depth: int = 64, *, wide_weights: bool = False
+) -> bytes:
+    """The text with `GRADIENT` as its loop; its weights are the first of the values.
+
+    `wide_weights`: they are in f32, and an argument in front of the length.
+    """
     row = "tensor_view<?xf16, strides=[1]>"
     made = f"""%tw = make_tensor_view %v1, shape = [%length], strides = [1] : tile<i32> -> {row}
     %pw = make_partition_view %tw : partition_view<tile=(KEYS), padding_value = zero, {row}>
@@ -119,6 +124,26 @@ def attention_gradient(rows: int = 128, keys: int = 64, depth: int = 64) -> byte
     loop = GRADIENT.replace("INIT", "%z").replace("_N", "_0").replace("ROW>", f"{row}>")
     text = _TEMPLATE.replace("LOOPS", made + loop)
     text = text.replace("%acc :", "%acc_0 :").replace("VIEW", _VIEW)
+    if wide_weights:
+        text = text.replace("%length: tile<i32>)", "%W: tile<ptr<f32>>, %length: tile<i32>)")
+        text = text.replace(
+            "%t0 = make_token",
+            "%w1 = assume div_by<16>, %W : tile<ptr<f32>>\n    %t0 = make_token",
+            1,
+        )
+        text = text.replace(
+            "make_tensor_view %v1, shape = [%length], ", "make_tensor_view %w1, shape = [%length], "
+        )
+        text = text.replace("tensor_view<?xf16, strides=[1]>", "tensor_view<?xf32, strides=[1]>")
+        text = text.replace("tile<KEYSxf16>", "tile<KEYSxf32>").replace(
+            "tile<1xKEYSxf16>", "tile<1xKEYSxf32>"
+        )
+        text = text.replace(
+            "%w2_0 = broadcast %w1_0 : tile<1xKEYSxf32> -> tile<ROWSxKEYSxf16>",
+            "%w3_0 = broadcast %w1_0 : tile<1xKEYSxf32> -> tile<ROWSxKEYSxf32>",
+        )
+        narrow = "%w3_0 = ftof %w2_0 : tile<ROWSxKEYSxf16> -> tile<ROWSxKEYSxf32>\n"
+        text = text.replace(narrow, "")
     return _sized(text, rows, keys, depth).encode()
 
 

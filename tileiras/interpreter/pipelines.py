@@ -19,16 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import FloatTF32Type
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from tileiras.dialects.layout.scale_factors import CHUNK_BYTES
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.memdesc import ScaleChunksAttr, ScaleRowsAttr, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.interpreter.distribution import element_indices, place, required_layout
 from tileiras.interpreter.equivalent_ops import EquivalentOps, pointee_format
@@ -36,21 +34,13 @@ from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array, from_bits
 from tileiras.interpreter.memory_access import load_tile, store_tile
 from tileiras.interpreter.races import RaceDetector
+from tileiras.interpreter.staged_tiles import SharedTile, tile_of_stage
 from tileiras.interpreter.state import BlockRun, EffectRule
 from tileiras.interpreter.tensor_memory import check_all_loaded, run_product_roles
 from tileiras.interpreter.tensor_memory import effect_rules as tensor_memory_effect_rules
 from tileiras.interpreter.tensor_rules import reduce_tile
 from tileiras.interpreter.tensor_views import TileAccess, tile_elements
 from tileiras.interpreter.thread_rules import WholeTiles, dot_rule, placed
-
-
-@dataclass(frozen=True)
-class SharedTile:
-    """What a copy has left in a stage: a tile whose dim `axis` is contiguous, in rows of panels."""
-
-    values: Array
-    axis: int
-    swizzle: int
 
 
 @dataclass
@@ -371,36 +361,14 @@ def _wait(run: BlockRun, op: pl.ConsumerWaitOp) -> list[Array]:
     pipeline.waited += 1
     stage = pipeline.filled[number]
     return [
-        _read_tile(stage, offset, tile.type, op)
+        tile_of_stage(stage, offset, tile.type, op)
         for offset, tile in zip(op.offsets.data, op.tiles, strict=True)
     ]
 
 
-def _read_tile(stage: dict[int, SharedTile], offset: int, type: Attribute, op: Operation) -> Array:
-    """A tile of a stage in the shape and orientation of its type."""
-    if not is_in_smem(type):
-        raise InterpreterError("a tile of a stage is not in shared memory", op)
-    found = stage.get(offset)
-    if found is None:
-        raise InterpreterError(f"nothing was copied to byte {offset} of the stage", op)
-    inner = found.values.shape[found.axis]
-    rows = np.moveaxis(found.values, found.axis, -1).reshape(-1, inner)
-    tile = rows if type.major == 1 else rows.T
-    if tile.shape != type.shape:
-        raise InterpreterError(f"a tile of {tile.shape} is read as one of {type.shape}", op)
-    swizzle, row = found.swizzle, inner * storage_bytes(type.element_type)
-    are_scales = isinstance(type.encoding, ScaleChunksAttr | ScaleRowsAttr)
-    if are_scales and not swizzle and not offset % CHUNK_BYTES:
-        return tile
-    is_swizzled = type.swizzle == swizzle != 0
-    if not is_swizzled or row % swizzle or offset % (8 * swizzle):
-        raise InterpreterError(f"rows of {row} bytes, swizzled by {swizzle}, are misread", op)
-    return _cut_to_tf32(tile) if isinstance(type.element_type, FloatTF32Type) else tile
-
-
-def _cut_to_tf32(tile: Array) -> Array:
-    """f32 values as tensor cores read them: without the low 13 bits."""
-    return (tile.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32)
+def _read_rows(run: BlockRun, op: pl.ReadTileOp) -> list[Array]:
+    """Every thread has its elements of the tile."""
+    return placed(op, [run.value(op.tile)])
 
 
 def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:
@@ -441,6 +409,16 @@ class Products:
         self.stages.update((id(tile), (tile, pipeline, pipeline.waited - 1)) for tile in tiles)
         return tiles
 
+    def held(self, run: BlockRun, op: pl.HeldTileOp) -> list[Array]:
+        """A tile of a stage that is held."""
+        pipeline: Pipeline = run.value(op.pipeline)
+        number = max(pipeline.released, pipeline.waited - 1 - op.age.data)
+        if number >= pipeline.waited:
+            raise InterpreterError("no stage is held", op)
+        tile = tile_of_stage(pipeline.filled[number], op.offset.data, op.result.type, op)
+        self.stages[id(tile)] = (tile, pipeline, number)
+        return [tile]
+
     def release(self, run: BlockRun, op: pl.ConsumerReleaseOp) -> list[Any]:
         """Hands stages back that no product reads any more."""
         pipeline: Pipeline = run.value(op.pipeline)
@@ -459,7 +437,7 @@ class Products:
         """A product of two shared tiles, or of registers and a shared tile."""
         if op.condition is not None and not run.value(op.condition):
             return self._not_issued(run, op)
-        whole = self._sum(run, op, (op.lhs, op.rhs), op.acc)
+        whole = self._sum(run, op, (op.lhs, op.rhs), op.acc, op.adds_if)
         [value] = placed(op, [whole])
         # What threads transpose or read they have read when the product is issued.
         are_read = op.fragments is not None and op.fragments.data == "both"
@@ -503,12 +481,19 @@ class Products:
         return [*given, *(run.value(acc) for acc in op.accs[count:])]
 
     def _sum(
-        self, run: BlockRun, op: Operation, operands: tuple[SSAValue, SSAValue], acc: SSAValue
+        self,
+        run: BlockRun,
+        op: Operation,
+        operands: tuple[SSAValue, SSAValue],
+        acc: SSAValue,
+        adds: SSAValue | None = None,
     ) -> Array:
         """What a product adds up to, once it is finished."""
         tiles = WholeTiles(run, op)
         before = self.unread.pop(id(run.value(acc)), None)
         total = tiles.value(acc) if before is None else before.whole
+        if adds is not None and not run.value(adds):
+            total = np.zeros_like(total)
         return dot_rule(self.equivalents)(op, *map(tiles.value, operands), total)
 
     def _product(
@@ -593,6 +578,8 @@ def effect_rules(
         ts.StoreStageOp: _store_stage(races),
         ts.StoreTailOp: _store_tail,
         pl.SelectTileOp: _select_tile,
+        pl.HeldTileOp: products.held,
+        pl.ReadTileOp: _read_rows,
         pl.UniformOp: _uniform,
         wg.SmemTransposeOp: products.smem_transpose,
         wg.TransposeWarpsOp: _transpose_warps,

@@ -1,4 +1,6 @@
-"""Loops of which two products read one tile: none is put off, and each is issued early."""
+"""Loops of which two products read one tile: each is issued early, the last one an iteration
+late.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.options import CompileOptions
 from tileiras.planning.layouts import equivalence_classes
+from tileiras.planning.operands import rows
+from tileiras.planning.schedule import overlap
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 LAST = "tileas-optimize-dot-accumulation"
@@ -40,18 +44,26 @@ def test_products_are_issued_before_the_first_is_waited_for(sizes: tuple[int, in
         for line in lines
         if (found := re.search(r"wgmma_dot |dot_wait|consumer_release|exp2", line))
     ]
-    start = events.index("exp2") - 3
-    assert events[start : start + 7] == [
-        "wgmma_dot ",
-        "wgmma_dot ",
-        "dot_wait",
-        "exp2",
-        "dot_wait",
-        "consumer_release",
-        "wgmma_dot ",
+    is_late = sizes == (128, 64, 128)
+    start = events.index("exp2") - 3 - is_late
+    assert events[start : start + 7 + is_late] == [
+        *["wgmma_dot "] * (2 + is_late),
+        *("dot_wait", "exp2", "dot_wait", "consumer_release"),
+        "dot_wait" if is_late else "wgmma_dot ",
     ]
     waits = [line for line in lines if "dot_wait" in line]
-    assert "pending = 1" in waits[0]
+    assert f"pending = {1 + is_late}" in waits[0]
+    assert any("held_tile" in line for line in lines) == is_late
+
+
+def test_a_product_is_in_time_where_registers_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = attention_gradient(128, 64, 128)
+    assert "held_tile" in run_passes(source, *passes_between("check-target", LAST))
+    monkeypatch.setattr(overlap, "RESERVED_BESIDE_LATE", 240)
+    monkeypatch.setattr(overlap, "RESERVED_WITHIN", 240)
+    text = run_passes(source, *passes_between("check-target", LAST))
+    assert "held_tile" not in text
+    assert "put_off" not in text
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
@@ -62,11 +74,19 @@ def test_ptxas_neither_spills_nor_waits_earlier(sizes: tuple[int, int, int]) -> 
     assert not [text for text in said if "C75" in text]
 
 
+def test_a_product_is_in_time_where_threads_take_as_long() -> None:
+    """Heads of 64: a multiplication and a power for each score take as long as the products."""
+    assert "held_tile" not in run_passes(
+        attention_gradient(), *passes_between("check-target", LAST)
+    )
+
+
+@pytest.mark.parametrize("depth", [64, 128])
 @pytest.mark.parametrize("iterations", [0, 1, 2, 5])
-def test_the_loop_computes_what_it_did(iterations: int) -> None:
-    source, length = with_ctas(attention_gradient(), 1), 64 * iterations
+def test_the_loop_computes_what_it_did(iterations: int, depth: int) -> None:
+    source, length = with_ctas(attention_gradient(depth=depth), 1), 64 * iterations
     rng = np.random.default_rng(iterations)
-    values = (rng.standard_normal((3, max(length, 128), 64)) * 0.25).astype(np.float16)
+    values = (rng.standard_normal((3, max(length, 128), depth)) * 0.25).astype(np.float16)
     bits = [array.view(np.uint16).ravel() for array in values]
     found: list[np.ndarray] = []
     late = read_source(source)
@@ -84,6 +104,7 @@ def test_threads_load_what_they_need_of_a_row(
     monkeypatch: pytest.MonkeyPatch, most: int, moves: bool
 ) -> None:
     monkeypatch.setattr(equivalence_classes, "MAX_SPREAD", most)
+    monkeypatch.setattr(rows, "MOST_BYTES", 0)
     said = remarks_of(attention_gradient())
     assert any(text.startswith("64 f16 moves between threads") for text in said) == moves
 

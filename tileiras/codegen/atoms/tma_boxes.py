@@ -102,7 +102,7 @@ def boxes(type: TiledViewType, axis: int, box: tuple[int, ...]) -> list[Box]:
     found: list[Box] = []
     cut = next((d for d, extent in enumerate(box) if d != axis and extent != shape[d]), None)
     parts = 1 if cut is None else shape[cut] // box[cut]
-    for panel in range(panel_count(type, axis)):
+    for panel in range(shape[axis] // box[axis]):
         for part in range(parts):
             starts = [0] * len(shape)
             starts[axis] = panel * box[axis]

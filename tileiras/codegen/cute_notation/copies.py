@@ -207,6 +207,19 @@ def consumer_wait(shown: Shown, op: Operation) -> list[str]:
     return lines
 
 
+def read_tile(shown: Shown, op: Operation) -> list[str]:
+    """A tile of a stage to registers."""
+    assert isinstance(op, pl.ReadTileOp)
+    return [f"{shown.results(op)}cute.copy({shown.use(op.tile)})  // shared memory to registers"]
+
+
+def held_tile(shown: Shown, op: Operation) -> list[str]:
+    """A tile of the newest stage, or of the one before."""
+    assert isinstance(op, pl.HeldTileOp)
+    stage = "stage_before" if op.age.data else "stage"
+    return [f"{shown.results(op)}{shown.use(op.pipeline)}.{stage} + {op.offset.data}"]
+
+
 def transposition(shown: Shown, op: Operation) -> list[str]:
     """A tile in shared memory that threads write anew."""
     assert isinstance(op, wg.SmemTransposeOp)

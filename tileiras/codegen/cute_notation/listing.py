@@ -170,6 +170,8 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.left_operand_release": _call("cute_nvgpu.tcgen05_commit"),
     "nv_tileas.stage_release": _call("cutlass.consumer_release"),
     "nv_tileas.select_tile": _call("select"),
+    "nv_tileas.read_tile": copies.read_tile,
+    "nv_tileas.async.pipeline.held_tile": copies.held_tile,
     "nv_tileas.proxy_fence": _call("cute_nvgpu.fence_proxy_async"),
     "nv_tileas.uniform": _nothing,
 }

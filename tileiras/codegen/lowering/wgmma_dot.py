@@ -13,8 +13,9 @@ from tileiras.codegen.atoms.shared_operands import SharedOperand
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, WgmmaFamily, find_wgmma_family
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.control_flow import block_for
+from tileiras.codegen.lowering.staging import load_tile, memory_element
 from tileiras.codegen.lowering.tensors import cluster_rank
-from tileiras.codegen.lowering.types import element_type, storage_bits
+from tileiras.codegen.lowering.types import element_type, register_type, storage_bits
 from tileiras.codegen.lowering.wgmma_fragments import FragmentReader
 from tileiras.codegen.lowering.wgmma_product import (
     LeftByThreads,
@@ -23,7 +24,8 @@ from tileiras.codegen.lowering.wgmma_product import (
     Product,
 )
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
-from tileiras.dialects.llvm.types import integer_type, lanes_of
+from tileiras.dialects.layout.offsets import vector_elements
+from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
@@ -83,6 +85,32 @@ def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
         raise InternalError("the rule of select_tile got another operation")
     condition, first, second = (ctx.value(operand) for operand in op.operands)
     ctx.values[op.result] = ctx.b.select(condition, first, second)
+
+
+def lower_held_tile(ctx: KernelLowering, op: Operation) -> None:
+    """A place in the stage that was waited for last, or in the one before."""
+    if not isinstance(op, pl.HeldTileOp):
+        raise InternalError("the rule of held_tile got another operation")
+    b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
+    newest, older = pipeline.held(ctx)
+    stage = newest.get(b)
+    if op.age.data:
+        before = older.get(b)
+        stage = b.select(b.icmp("sge", before, b.i32(0)), before, stage)
+    ctx.values[op.result] = b.gep(pipeline.stage_address(b, stage), op.offset.data)
+
+
+def lower_read_tile(ctx: KernelLowering, op: Operation) -> None:
+    """Each thread reads its elements, as many at once as lie together."""
+    if not isinstance(op, pl.ReadTileOp):
+        raise InternalError("the rule of read_tile got another operation")
+    layout, tile = ctx.layout(op.result.type), _tile_type(op.tile)
+    if tile.shared_linear is None:
+        raise InternalError("a tile is read that lies as products want it", where="wgmma")
+    element = register_type(tile.element_type)
+    vector = vector_elements(layout, tile.shared_linear, bit_width(memory_element(element)))
+    place = ctx.value(op.tile)
+    ctx.values[op.result] = load_tile(ctx, element, place, layout, tile.shared_linear, vector)
 
 
 def lower_uniform(ctx: KernelLowering, op: Operation) -> None:
@@ -158,7 +186,8 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
             return [product.two_level(acc)]
         if op.from_zero is not None:
             return [product.from_zero(pending)]
-        return [product.accumulated(acc, pending)]
+        adds = ctx.value(op.adds_if) if op.adds_if is not None else None
+        return [product.accumulated(acc, pending, adds)]
 
     if op.condition is None:
         [ctx.values[op.result]] = multiply()

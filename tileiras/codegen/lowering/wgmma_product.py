@@ -117,8 +117,12 @@ class Product:
     def _steps(self) -> range:
         return range(len(self.rhs.k_offsets))
 
-    def accumulated(self, acc: SSAValue, pending: int | None) -> SSAValue:
+    def accumulated(
+        self, acc: SSAValue, pending: int | None, adds: SSAValue | None = None
+    ) -> SSAValue:
         """`acc` plus the product; `pending` groups of instructions stay unfinished, None: all may.
+
+        `adds` false: the product alone.
 
         What threads read is read a step ahead of the instructions, while the step before runs. The
         registers of a step are written again, by the next product of a loop at the latest, when all
@@ -129,7 +133,7 @@ class Product:
         atom = WgmmaAtom(self.family, self.rhs.extent)
         if not isinstance(self.left, LeftByThreads):
             left = self.left.part(blocks, self._steps)
-            return self._multiply(atom, left, self._steps, acc, wait=pending)
+            return self._multiply(atom, left, self._steps, acc, adds=adds, wait=pending)
         between, at_last = 1, pending
         if self.left.is_whole:
             between, at_last = None, None if pending else 0

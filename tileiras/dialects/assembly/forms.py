@@ -169,7 +169,8 @@ FORMS: dict[str, Row] = {
     ),
     "nv_tileas.fma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.wgmma_dot": Row(
-        "$lhs, $rhs, $acc <?if $condition ?>", "lhs, rhs -> result; acc=result"
+        "$lhs, $rhs, $acc <?if $condition ?> <?adds_if = $adds_if ?>",
+        "lhs, rhs -> result; acc=result",
     ),
     "nv_tileas.wgmma_dots": Row(
         "$common, [$tiles], [$accs] <?if $condition ?>", "common, tiles, accs; sums=accs"
@@ -216,6 +217,8 @@ FORMS: dict[str, Row] = {
     "nv_tileas.select_tile": Row(
         "$condition, $first, $second", "result; first=result, second=result"
     ),
+    "nv_tileas.read_tile": Row("$tile", "functional"),
+    "nv_tileas.async.pipeline.held_tile": Row("$pipeline", "functional"),
     "nv_tileas.uniform": Row("$source", "result; source=result"),
     "nv_tileas.async.pipeline.producer_skip": Row(
         "$pipeline, $lower to $upper step $step",
@@ -297,6 +300,7 @@ VALUE_TYPES: dict[str, str] = {
     "multicast_if": "i1",
     "row_size": "i32",
     "skip_if": "i1",
+    "adds_if": "i1",
     "conditions": "i1",
     "pipeline": "pipeline",
     "tensor_map": "tensor_map",

@@ -45,6 +45,8 @@ from tileiras.dialects.nv_tileaa.types import MemTokenType
 
 LOOP_SCHEDULE, SCHEDULE, PREFETCH = "loop_schedule", "schedule", "prefetch"
 """Names of the attributes: of loops, of the operations in them, and of loads."""
+PUT_OFF = "put_off"
+"""Says of a product that it is still to be issued late: the schedule has been acted on."""
 
 _SHAPES = (
     ConstantOp,
@@ -87,12 +89,13 @@ class OpScheduleAttr(NamedValues):
     """The stage of an operation, its place in an interval and the unit that works on it.
 
     `order`: its number among the operations of an interval, of all stages. `cycle`: when its unit
-    begins, counted from the start of the interval; absent where only the order is decided.
+    begins, counted from the start of the interval; absent where only the order is decided. `late`:
+    a product is issued in the next iteration, by `tileas-put-off-products`; it gets `PUT_OFF`.
     """
 
     name = "nv_tileaa.op_schedule"
     required: ClassVar[tuple[str, ...]] = ("stage", "order")
-    optional: ClassVar[tuple[str, ...]] = ("cycle", "unit")
+    optional: ClassVar[tuple[str, ...]] = ("cycle", "unit", "late")
 
     @property
     def unit(self) -> str:

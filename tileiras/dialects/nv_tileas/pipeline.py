@@ -10,7 +10,7 @@ their own position. What is done with the stages by wgmma is in `wgmma`, how til
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Operation, OpResult, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -32,7 +32,8 @@ from xdsl.traits import NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.nv_tileas.memdesc import IN_SMEM
+from tileiras.dialects.nv_tileas.encoding import layout_of
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
 
 
 @irdl_attr_definition
@@ -362,6 +363,44 @@ class SelectTileOp(IRDLOperation):
 
 
 @irdl_op_definition
+class HeldTileOp(IRDLOperation):
+    """The tile at byte `offset` of a stage that has not been handed back.
+
+    With `age` 1 of the one that was waited for before the newest, if that is still held; else the
+    newest.
+    """
+
+    name = "nv_tileas.async.pipeline.held_tile"
+    pipeline = operand_def(PipelineType)
+    age = prop_def(IntAttr)
+    offset = prop_def(IntAttr)
+    result = result_def(IN_SMEM)
+
+
+@irdl_op_definition
+class ReadTileOp(IRDLOperation):
+    """The elements of a tile in a stage that each thread holds in the layout of the result.
+
+    The stage must not have been handed back. No thread reads what another one writes.
+    """
+
+    name = "nv_tileas.read_tile"
+    tile = operand_def(IN_SMEM)
+    result = result_def()
+
+    def verify_(self) -> None:
+        """The tile lies as a layout says, and threads hold a tile of its type."""
+        tile, type = self.tile.type, self.result.type
+        if not is_in_smem(tile) or tile.shared_linear is None:
+            raise VerifyException(f"{self.name}: needs a tile that lies as a layout says")
+        layout = layout_of(type)
+        if layout is None or not isinstance(type, TensorType):
+            raise VerifyException(f"{self.name}: gives a tile with a layout")
+        if layout.shape != tile.shape or type.element_type != tile.element_type:
+            raise VerifyException(f"{self.name}: a tile of {tile} is read as one of {type}")
+
+
+@irdl_op_definition
 class UniformOp(IRDLOperation):
     """A scalar that all threads have alike, as lane 0 of each warp has it.
 
@@ -445,6 +484,8 @@ PIPELINE_OPS = (
     CopyLoadOp,
     ConsumerWaitOp,
     SelectTileOp,
+    HeldTileOp,
+    ReadTileOp,
     UniformOp,
     ProxyFenceOp,
     ConsumerReleaseOp,

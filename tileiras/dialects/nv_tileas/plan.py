@@ -75,12 +75,13 @@ class PipelinePlanAttr(NamedValues):
 
     Of a function, in a list. `within`: the number of the one in whose memory it lies. `prefetch`:
     stages that it may have more than others, since its loads are said to take long. `skipped`:
-    bytes of a stage that mostly do not come, their tile being in the stage already.
+    bytes of a stage that mostly do not come, their tile being in the stage already. `rows`: bytes
+    of a stage for small tiles that threads read.
     """
 
     name = "nv_tileas.pipeline_plan"
     required: ClassVar[tuple[str, ...]] = ("bytes", "least", "may_grow")
-    optional: ClassVar[tuple[str, ...]] = ("within", "prefetch", "skipped")
+    optional: ClassVar[tuple[str, ...]] = ("within", "prefetch", "skipped", "rows")
 
 
 @irdl_attr_definition

@@ -53,14 +53,19 @@ class WgmmaDotOp(IRDLOperation):
     the instructions compute the transposed product. With `from_zero` the instructions take no
     accumulator: `acc` is zeros, and nothing of it is in registers. Where the `condition` (i1) does
     not hold nothing is issued: the result is `acc`, and a group without instructions counts in its
-    place. All threads of the consumers have the same condition.
+    place. All threads of the consumers have the same condition. Where `adds_if` (i1) is false
+    nothing is added to, whatever `acc` is. One that is `put_off` is still to be issued an iteration
+    late.
     """
 
     name = "nv_tileas.wgmma_dot"
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     lhs = operand_def()
     rhs = operand_def(IN_SMEM)
     acc = operand_def()
     condition = opt_operand_def()
+    adds_if = opt_operand_def()
+    put_off = opt_prop_def(UnitAttr)
     pending = opt_prop_def(IntAttr)
     two_level = opt_prop_def(UnitAttr)
     fragments = opt_prop_def(StringAttr)
@@ -84,6 +89,8 @@ class WgmmaDotOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Nothing but zeros is left out."""
+        if self.adds_if is not None and (self.fragments or self.two_level or self.from_zero):
+            raise VerifyException(f"{self.name}: adds_if is for operands that threads do not read")
         if self.from_zero is not None and not self.may_start_from_zero:
             raise VerifyException(
                 f"{self.name}: from_zero needs an accumulator of zeros, always added to at once, "

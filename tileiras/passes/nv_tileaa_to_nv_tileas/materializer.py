@@ -21,6 +21,8 @@ from tileiras.dialects.nv_tileas.assigned import (
     REMATERIALIZE,
 )
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
+from tileiras.dialects.nv_tileas.memdesc import is_in_smem
+from tileiras.dialects.nv_tileas.pipeline import ReadTileOp
 from tileiras.dialects.nv_tileas.plan import PIPELINE
 from tileiras.errors import InternalError
 from tileiras.passes.op_builder import OpBuilder
@@ -212,6 +214,9 @@ class Materializer(OpBuilder):
         if is_lazy(value) and isinstance(value, OpResult):
             return self._make_lazy(value.op, layout)
         built = self.values[value]
+        if is_in_smem(built.type):
+            type = encoded(element_of(value), layout)
+            return self.emit(ReadTileOp, [built], [type]).results[0]
         if layout_of(built.type) == layout:
             return built
         if isinstance(value, OpResult) and REMATERIALIZE in value.op.attributes:

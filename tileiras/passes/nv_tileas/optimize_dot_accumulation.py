@@ -29,9 +29,9 @@ from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
 
-Stages = Mapping[Operation, SSAValue | None]
-"""The products to wait for, the last one of a stage with the pipeline that the stage goes back
-to.
+Stages = Mapping[Operation, tuple[SSAValue, int] | None]
+"""The products to wait for, the last one of a stage with the pipeline that the stage goes back to,
+and how many of its newer stages do not.
 """
 
 
@@ -73,7 +73,7 @@ def _start_from_zero(body: Block, warps: int) -> None:
 
 def take_waits(body: Block) -> Stages:
     """Takes away the waits for single products, each with the release right behind it."""
-    taken: dict[Operation, SSAValue | None] = {}
+    taken: dict[Operation, tuple[SSAValue, int] | None] = {}
     for product in [op for op in body.walk() if isinstance(op, wg.WgmmaDotOp)]:
         wait = _own_wait(product)
         if wait is None:
@@ -81,7 +81,7 @@ def take_waits(body: Block) -> Stages:
         release = wait.next_op
         taken[product] = None
         if isinstance(release, pl.ConsumerReleaseOp):
-            taken[product] = release.pipeline
+            taken[product] = release.pipeline, release.keep.data
             release.detach()
             release.erase()
         wait.result.replace_all_uses_with(product.result)
@@ -178,14 +178,27 @@ class _BlockWaits:
         wait.operands[0] = product.result
         releases = [
             pl.ConsumerReleaseOp.create(
-                operands=[pipeline],
-                properties={"keep": IntAttr(0)},
+                operands=[stage[0]],
+                properties={"keep": IntAttr(stage[1])},
                 location=product.location,
             )
-            for pipeline in dict.fromkeys(self.stages[summand] for summand in summands)
-            if pipeline is not None
+            for stage in dict.fromkeys(self.stages[summand] for summand in summands)
+            if stage is not None
         ]
-        self.block.insert_ops_before([wait, *releases], before)
+        self.block.insert_ops_before([wait, *releases], _with_tiles(before))
+
+
+def _with_tiles(op: Operation) -> Operation:
+    """An operation, or the first of those right before it that read a tile from a stage for it.
+
+    Such a tile need not be in registers while its reader waits.
+    """
+    first, current = op, op.prev_op
+    while isinstance(current, pl.ReadTileOp | aa.ReshapeOp | aa.BroadcastOp):
+        if isinstance(current, pl.ReadTileOp):
+            first = current
+        current = current.prev_op
+    return first
 
 
 def _goes_on_with(op: Operation, product: wg.WgmmaDotOp) -> bool:

@@ -66,6 +66,7 @@ class PlannedPipeline:
             op.shared is not None,
             plan.integer("prefetch"),
             plan.integer("skipped"),
+            rows=plan.integer("rows"),
         )
         return cls(op, requirements)
 
@@ -173,8 +174,13 @@ class PlannedKernel:
     def _requirements(self) -> dict[SSAValue, PipelineRequirements]:
         """What each pipeline needs for the consumers' program, which may hold more than planned."""
         held = most_held(self.body)
+        late = {op.pipeline: 1 for op in self.body.walk() if isinstance(op, pl.HeldTileOp)}
         return {
-            value: replace(requirements, least=max(requirements.least, held.get(value, 1)))
+            value: replace(
+                requirements,
+                least=max(requirements.least, held.get(value, 1)),
+                held=late.get(value, 0),
+            )
             for value, requirements in ((one.op.result, one.requirements) for one in self.pipelines)
         }
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
+from tileiras.planning.operands.tma import (
+    OperandLoad,
+    is_by_tma,
+    is_for_threads,
+    is_scale_load,
+    place_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,14 @@ class Pipeline:
     def content(self, load: Operation) -> tuple[OperandLoad, ...]:
         """The loads that share a stage with this one, itself included, in the stage's order."""
         return next(content for content in self.contents if load in content)
+
+
+def row_bytes(pipeline: Pipeline) -> int:
+    """Bytes of a stage for tiles that no product reads: those of the content with most of them."""
+    return max(
+        sum(place_bytes(load) for load in content if is_for_threads(load))
+        for content in pipeline.contents
+    )
 
 
 def is_read_by_threads(pipeline: Pipeline, dots: Iterable[PlannedDot]) -> bool:

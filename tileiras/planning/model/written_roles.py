@@ -33,7 +33,7 @@ from tileiras.planning.mma.tcgen05_scaled import tcgen05_scaled_dot
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
-from tileiras.planning.model.pipelines import Pipeline
+from tileiras.planning.model.pipelines import Pipeline, row_bytes
 from tileiras.planning.operands.tma import OperandLoad, shared_operand
 from tileiras.planning.operands.tma_stores import TmaWrite
 from tileiras.planning.operands.uniform import skipped_bytes
@@ -104,6 +104,8 @@ def _described(described: Pipeline) -> PipelinePlanAttr:
         values["prefetch"] = ahead
     if skipped := skipped_bytes(described):
         values["skipped"] = skipped
+    if rows := row_bytes(described):
+        values["rows"] = rows
     return PipelinePlanAttr.of(**values)
 
 

@@ -79,7 +79,7 @@ def shared_or_why_not(value: SSAValue) -> SharedOperand | str:
     refusal = tma_refusal(root) if isinstance(root, aa.TiledLoadOp) else None
     if refusal is not None and isinstance(root, aa.TiledLoadOp) and not view_chunks(root, axis):
         return f"comes neither by TMA ({refusal}) nor by cp.async"
-    layout = pushed(value, _plain_layout(root, axis))
+    layout = pushed(value, plain_layout(root, axis))
     major = _major_axis(layout)
     # A reshape that cuts or joins rows would need the panels of other rows.
     if major is None or layout.shape[major] != shape_of(root.result)[axis]:
@@ -204,11 +204,18 @@ def contiguous_axis(load: OperandLoad) -> int | None:
     return contiguous_dim(view_type_of(load.view))
 
 
+def is_for_threads(load: OperandLoad) -> bool:
+    """Whether no product reads the tile of a load: threads do, from their registers."""
+    return not any(isinstance(use.operation, aa.ProductOp) for use in tile_uses(load))
+
+
 def load_swizzle(load: OperandLoad) -> int:
     """Bytes of a row of the panels in which a tile comes: the widest swizzle that divides it; 0 of
     scales.
+
+    0 of a tile for threads, too: it is one panel, and lies as in memory.
     """
-    if is_scale_load(load):
+    if is_scale_load(load) or is_for_threads(load):
         return 0
     axis, type = contiguous_axis(load), load.result.type
     if axis is None or not isinstance(type, TensorType):
@@ -219,7 +226,7 @@ def load_swizzle(load: OperandLoad) -> int:
     return swizzle
 
 
-def _plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
+def plain_layout(load: OperandLoad, axis: int) -> LinearLayout:
     """Offsets of a tile whose fastest dim is `axis`, swizzle and boxes aside."""
     shape = shape_of(load.result)
     others = [dim for dim in reversed(range(len(shape))) if dim != axis]

@@ -147,7 +147,8 @@ class PipelineRequirements:
     `is_shared`: CTAs of a cluster fill it together, so that it takes longer to fill.
     `extra_stages`: stages that it may have more than others, since its loads are said to take long.
     `skipped_bytes`: bytes of a stage that mostly do not come, their tile being in the stage
-    already.
+    already. `held`: stages that consumers keep for a product that is an iteration late, so that
+    nothing is on its way to them. `rows`: bytes of a stage for the small tiles of threads.
     """
 
     stage_bytes: int
@@ -157,6 +158,13 @@ class PipelineRequirements:
     is_shared: bool = False
     extra_stages: int = 0
     skipped_bytes: int = 0
+    held: int = 0
+    rows: int = 0
+
+    @property
+    def counted(self) -> int:
+        """The bytes of a stage by which it is told how much is on its way."""
+        return self.stage_bytes - self.rows
 
 
 @dataclass(frozen=True)
@@ -327,13 +335,16 @@ def stages_of_pipelines(
     pipelines = tuple(pipelines)
     stages = [pipeline.least for pipeline in pipelines]
     taken = sum(pipeline.stage_bytes * pipeline.least for pipeline in pipelines)
-    skipped_bytes = sum(pipeline.skipped_bytes * pipeline.least for pipeline in pipelines)
+    skipped_bytes = sum(
+        (pipeline.skipped_bytes + pipeline.rows) * pipeline.least for pipeline in pipelines
+    )
     if taken > available:
         return None
     deep = (
         MOST_READ_BYTES if any(pipeline.is_read for pipeline in pipelines) else MOST_PIPELINE_BYTES
     )
-    free = FREE_PIPELINE_BYTES
+    held = sum(pipeline.counted * pipeline.held for pipeline in pipelines)
+    deep, free = deep + held, FREE_PIPELINE_BYTES + held
     if any(pipeline.is_shared for pipeline in pipelines):
         deep = free = available
     by_latency = sorted(enumerate(pipelines), key=lambda item: -item[1].extra_stages)
@@ -345,14 +356,16 @@ def stages_of_pipelines(
             default=0,
         )
         for number, pipeline in by_latency:
-            if not pipeline.may_grow or stages[number] > fewest + pipeline.extra_stages:
+            more = pipeline.extra_stages + pipeline.held
+            if not pipeline.may_grow or stages[number] > fewest + more:
                 continue
             # With one stage a pipeline would wait for each of its loads.
             is_single = stages[number] == 1
             wanted = stages[number] + 1
             is_short = pipeline.stage_bytes * wanted <= SHORT_PIPELINE_BYTES
             most = available if is_single else _most_bytes(wanted, deep, free, is_short)
-            larger, coming = taken + pipeline.stage_bytes, skipped_bytes + pipeline.skipped_bytes
+            larger = taken + pipeline.stage_bytes
+            coming = skipped_bytes + pipeline.skipped_bytes + pipeline.rows
             if larger <= available and larger - coming <= most:
                 stages[number] += 1
                 taken, skipped_bytes = larger, coming

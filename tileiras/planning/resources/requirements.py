@@ -17,7 +17,7 @@ from tileiras.planning.hints import integer_hint
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
 from tileiras.planning.mma.tmem_columns import least_columns
-from tileiras.planning.model.pipelines import is_read_by_threads
+from tileiras.planning.model.pipelines import is_read_by_threads, row_bytes
 from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
 from tileiras.planning.operands.uniform import skipped_bytes
@@ -141,6 +141,7 @@ def pipeline_requirements(
             pipeline.may_grow,
             is_read_by_threads(pipeline, dots) or pipeline.gathers,
             skipped_bytes=skipped_bytes(pipeline),
+            rows=row_bytes(pipeline),
         )
         for pipeline in pipelines
         if pipeline.within is None

@@ -47,8 +47,9 @@ class LoopBody:
         self.block: Block = loop.body.block
         self.costs = costs
         self.products: Mapping[Operation, Product] = {p.dot: p for p in products}
+        # The first of several products that read a tile waits for it.
         self.loads: Mapping[Operation, aa.ProductOp] = {
-            load: product.dot for product in products for load in product.loads
+            load: product.dot for product in reversed(products) for load in product.loads
         }
         self.ops = [
             op

@@ -15,17 +15,19 @@ within their iteration: each product is issued as soon as its operands are there
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from tileiras.analysis.register_pressure import held_value
 from tileiras.codegen.target import GpuTarget, Unit
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import operands_of
+from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
+from tileiras.planning.operands.tma import is_for_threads
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody, Product, is_rotatable
 from tileiras.planning.schedule.modulo import Edge, Node, modulo_schedule
@@ -42,6 +44,11 @@ RESERVED_WITHIN = 16
 """Policy: the same where products are issued early within their iteration. Gradients of keys and
 values, 64x128, count 226 of 240 full and 228 causal, spill 16 and 24 bytes, and take 0.89 and 1.03
 of the time.
+"""
+
+RESERVED_BESIDE_LATE = 40
+"""Policy: the same with a product that is an iteration late. Gradients of keys and values count 224
+of 240 then, and spill 100 bytes.
 """
 
 RESERVED_BESIDE_PART = 14
@@ -67,6 +74,8 @@ class Schedule:
     interval: int
     serial: int
     registers: int
+    late: Operation | None = None
+    """A product that is issued an iteration late (`tileas-put-off-products`)."""
 
     @property
     def stages(self) -> int:
@@ -89,14 +98,78 @@ def overlap_products(
         # What threads read or add themselves is finished where it is issued.
         if any(map(finishes_at_once, here)):
             continue
-        products = [_product(planned, loop) for planned in here]
+        products = [_product(planned, loop, plan) for planned in here]
         body = LoopBody(loop, products, TileCosts(plan.threads_of_rows, target))
         schedule = None
         # Products that share a stage stay together.
         if all(len(plan.products_sharing_stages(planned)) == 1 for planned in here):
             schedule = overlapped(body, plan.shape.registers - _reserved(here, plan))
-        found.append((body, schedule or reordered(body, plan.shape.registers - RESERVED_WITHIN)))
+        if schedule is None:
+            schedule = reordered(body, plan.shape.registers - RESERVED_WITHIN)
+            schedule = schedule and _early_and_late(body, schedule, plan)
+            if schedule is None or schedule.late is None:
+                schedule = _late_in_order(body, plan) or schedule
+        found.append((body, schedule))
     return found
+
+
+def _late_in_order(body: LoopBody, plan: RolePlan) -> Schedule | None:
+    """The order of the program, if its last product may be late and registers suffice.
+
+    Its operand is free again before other products than the first are issued.
+    """
+    nodes, edges, quantum = body.graph()
+    starts, length = _starts(body, nodes, edges, range(len(nodes)))
+    order = tuple((op, 0) for op in body.ops)
+    needed = registers_needed(body, order)
+    # CTAs that share an SM fill each other's gaps.
+    if needed > plan.shape.registers - RESERVED_WITHIN or plan.shape.ctas > 1:
+        return None
+    cycles = {body.ops[number]: start * quantum for number, start in starts.items()}
+    late = _late_product(body, order, plan)
+    length *= quantum
+    return None if late is None else Schedule(order, cycles, length, length, needed, late)
+
+
+def _early_and_late(body: LoopBody, schedule: Schedule, plan: RolePlan) -> Schedule:
+    """Products that are issued early, the last one late if its operand has registers beside all."""
+    late = _late_product(body, schedule.order, plan)
+    if late is None:
+        return schedule
+    needed = schedule.registers + body.costs.registers(body.products[late].dot.lhs)
+    is_tight = needed > plan.shape.registers - RESERVED_BESIDE_LATE
+    return schedule if is_tight else replace(schedule, late=late)
+
+
+def _late_product(
+    body: LoopBody, order: Sequence[tuple[Operation, int]], plan: RolePlan
+) -> Operation | None:
+    """The last product of an interval, if it may be issued in the next one.
+
+    It reads what an earlier product of the iteration reads, too: consumers keep the stage for it.
+    Where threads take as long as products, they have no gaps to fill (gradients of queries, heads
+    of 64, 128x64: 569 us, without 549).
+    """
+    busy = _busy(body.graph()[0])
+    if busy.get(Unit.TENSOR_CORE, 0) <= busy.get(Unit.ISSUE, 0):
+        return None
+    last = next(op for op, _ in reversed(order) if op in body.products)
+    planned, product = plan.dots[last], body.products[last]
+    is_computed = product.keeps_lhs and planned.fragments is None and planned.is_asynchronous
+    if not is_computed or len(plan.products_sharing_stages(planned)) == 1:
+        return None
+    return last if _only_adds_to_zero(product.dot, body) else None
+
+
+def _only_adds_to_zero(dot: aa.ProductOp, body: LoopBody) -> bool:
+    """Whether a loop only adds a product to what is zero before it."""
+    acc, uses = dot.acc, list(dot.result.uses)
+    if not isinstance(acc, BlockArgument) or acc.owner is not body.block or len(uses) != 1:
+        return False
+    position = acc.index - 1
+    if position < 0 or len(list(acc.uses)) != 1 or body.yielded[position] is not dot.result:
+        return False
+    return is_zero(body.loop.init_values[position])
 
 
 def _reserved(products: Sequence[PlannedDot], plan: RolePlan) -> int:
@@ -116,11 +189,14 @@ def _is_part(planned: PlannedDot) -> bool:
     return planned.lhs is None and planned.starts_at_zero and planned.operand_bits == 8
 
 
-def _product(planned: PlannedDot, loop: aa.ForOp) -> Product:
-    """A product with those of its loads that are in the loop."""
+def _product(planned: PlannedDot, loop: aa.ForOp, plan: RolePlan) -> Product:
+    """A product with those of its loads that are in the loop, and what comes to its stage first."""
     operands = [operand for operand in (planned.lhs, planned.rhs) if operand is not None]
-    loads = tuple(o.load for o in operands if o.load.parent_op() is loop)
-    return Product(planned.dot, loads, planned.lhs is None)
+    loads = [o.load for o in operands if o.load.parent_op() is loop]
+    number = plan.pipeline_of(planned.rhs.load)
+    if number is not None and planned is plan.products_sharing_stages(planned)[0]:
+        loads += filter(is_for_threads, plan.pipelines[number].content(planned.rhs.load))
+    return Product(planned.dot, tuple(loads), planned.lhs is None)
 
 
 def overlapped(body: LoopBody, registers: int) -> Schedule | None:
@@ -186,10 +262,7 @@ def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> i
 
     That is all but the products that wait for something, and what follows from them.
     """
-    busy: dict[Unit, int] = {}
-    for node in nodes:
-        for unit, cycles in node.uses:
-            busy[unit] = busy.get(unit, 0) + cycles
+    busy = _busy(nodes)
     early: list[tuple[int, int]] = []
     starts: dict[int, int] = {}
     for number, node in enumerate(nodes):
@@ -202,6 +275,15 @@ def _shortest(body: LoopBody, nodes: Sequence[Node], edges: Sequence[Edge]) -> i
             early.append((starts[number], node.cycles))
     ends = [start + sum(cycles for other, cycles in early if other >= start) for start, _ in early]
     return max((1, *busy.values(), *ends))
+
+
+def _busy(nodes: Sequence[Node]) -> dict[Unit, int]:
+    """For how long an iteration holds each unit."""
+    busy: dict[Unit, int] = {}
+    for node in nodes:
+        for unit, cycles in node.uses:
+            busy[unit] = busy.get(unit, 0) + cycles
+    return busy
 
 
 def _serial_length(nodes: Sequence[Node], edges: Sequence[Edge]) -> int:

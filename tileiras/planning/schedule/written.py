@@ -23,6 +23,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
     is_repeatable,
     op_schedule,
 )
+from tileiras.planning.operands.tma import is_for_threads
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.loop_body import LoopBody
 from tileiras.planning.schedule.overlap import Schedule
@@ -53,13 +54,19 @@ def _write_overlap(body: LoopBody, schedule: Schedule, ctas: int) -> None:
         ctas=ctas,
     )
     order = 0
+    # Threads may read theirs before the product that it comes with.
+    loads = [load for load in body.loads if isinstance(load, aa.TiledLoadOp)]
+    rows = list(filter(is_for_threads, loads))
+    for load in rows:
+        _place(load, 0, order, Unit.MEMORY, 0)
+        order += 1
     for op, stage in schedule.order:
         cycle = schedule.starts[op]
         for load, dot in body.loads.items():
-            if dot is op:
+            if dot is op and load not in rows:
                 _place(load, stage, order, Unit.MEMORY, cycle)
                 order += 1
-        _place(op, stage, order, _unit(op, body.costs), cycle)
+        _place(op, stage, order, _unit(op, body.costs), cycle, is_late=op is schedule.late)
         order += 1
 
 
@@ -141,8 +148,12 @@ def _unit(op: Operation, costs: TileCosts) -> Unit:
     return uses[0][0] if uses else Unit.ISSUE
 
 
-def _place(op: Operation, stage: int, order: int, unit: Unit, cycle: int | None) -> None:
+def _place(
+    op: Operation, stage: int, order: int, unit: Unit, cycle: int | None, *, is_late: bool = False
+) -> None:
     values: dict[str, int | str] = {"stage": stage, "order": order, "unit": unit.value}
     if cycle is not None:
         values["cycle"] = cycle
+    if is_late:
+        values["late"] = 1
     op.attributes[SCHEDULE] = OpScheduleAttr.of(**values)

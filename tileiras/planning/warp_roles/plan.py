@@ -14,12 +14,14 @@ from xdsl.ir import BlockArgument, Operation
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.planning.memory_order import follows_write, precedes_write
 from tileiras.planning.mma.strategy import MmaStrategy, pipelined_strategies
 from tileiras.planning.model.dots import PlannedDot
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.operands.tma import OperandLoad, tile_uses
+from tileiras.planning.operands.rows import rows_beside
+from tileiras.planning.operands.tma import OperandLoad, place_bytes, tile_uses
 from tileiras.planning.resources.cta import choose_cta_config
 from tileiras.planning.resources.requirements import requirements_of
 from tileiras.planning.resources.smem import calls_runtime, scratch_bytes
@@ -130,6 +132,12 @@ def _why_not_by_others(func: aa.FuncOp, accesses: Sequence[SlicedAccess]) -> str
     return ""
 
 
+def _is_for_producer(load: aa.TiledLoadOp) -> bool:
+    """Whether a warp of its own can walk the loops around a load."""
+    func = enclosing(load, aa.FuncOp)
+    return isinstance(func, aa.FuncOp) and not _why_not_by_others(func, [load])
+
+
 def _loads(accesses: Sequence[SlicedAccess]) -> list[OperandLoad]:
     return [op for op in accesses if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
 
@@ -169,6 +177,7 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
     least: dict[tuple[int, int], int] = {}
     sizes: dict[tuple[int, int], int] = {}
     kept: dict[OperandLoad, Pipeline] = {}
+    taken: dict[OperandLoad, None] = {}
     for dots in loops:
         for planned in dots:
             if planned.lhs is not None and planned.is_lhs_resident:
@@ -176,9 +185,13 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
                 kept[load] = Pipeline(((load,),), planned.lhs.bytes, 1, False)
         for position, group in enumerate(stage_groups(dots)):
             operands = stage_operands(group)
-            size = sum(operand.bytes for operand in operands.values())
+            free = (load for load in rows_beside(group) if load not in taken)
+            beside = list(filter(_is_for_producer, free))
+            taken.update(dict.fromkeys(beside))
+            loads = (*operands, *beside)
+            size = sum(map(place_bytes, loads))
             key = (position, 0 if two_tiles == "rounds" else size)
-            pipelines.setdefault(key, []).append(tuple(operands))
+            pipelines.setdefault(key, []).append(loads)
             sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
                 planned.lhs is not None and isinstance(planned.dot.acc, BlockArgument)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, OpResult
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.schedule import erase_schedule, operands_of
+from tileiras.dialects.nv_tileaa.schedule import (
+    PUT_OFF,
+    erase_schedule,
+    op_schedule,
+    operands_of,
+)
 from tileiras.planning.schedule.written import is_copy, read_order
 
 
@@ -17,8 +23,12 @@ def reorder(loop: aa.ForOp) -> bool:
     block = loop.body.block
     before = list(block.ops)
     order = [op for op, _ in read_order(loop) if not is_copy(op)]
+    late = [op for op in order if (found := op_schedule(op)) is not None and found.has("late")]
+    for op in late:
+        op.attributes[PUT_OFF] = UnitAttr()
     erase_schedule(loop)
-    if order == [op for op in before if op in order]:
+    # What waits for copies must not stand in front of the products that come before the late one.
+    if not late and order == [op for op in before if op in order]:
         return False
     placed: dict[Operation, None] = {}
 

@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.nv_tileaa.schedule import PUT_OFF
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
@@ -24,7 +25,11 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     one_time,
     place_prologue_fill,
 )
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import stage_offset, tile_type
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import (
+    rows_type,
+    stage_offset,
+    tile_type,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
     smem_transposed_tile,
     transposed_words,
@@ -42,6 +47,7 @@ from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
     is_by_tma,
+    is_for_threads,
 )
 from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
 
@@ -103,6 +109,10 @@ class ConsumerSide:
         elif in_order and op is in_order[-1] and self.sums is None:
             self._wait_for_slot(materializer, op)
         token = materializer.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
+        if is_for_threads(op):
+            # Read where threads need it, in their layout.
+            self._wait_for_slot(materializer, op)
+            return [self.tiles[op, rows_type(op)], token]
         return [token, token]
 
     def _content(self, load: OperandLoad) -> tuple[OperandLoad, ...]:
@@ -129,6 +139,7 @@ class ConsumerSide:
                     reads[operand.load, tile_type(operand, value)] = None
         if any(read in self.tiles for read in reads):
             return
+        reads |= {(load, rows_type(load)): None for load in loads if is_for_threads(load)}
         in_order = [read for load in loads for read in reads if read[0] is load]
         types = [type for _, type in in_order]
         offsets = IntTupleAttr([stage_offset(self.plan, load) for load, _ in in_order])
@@ -193,6 +204,8 @@ class ConsumerSide:
             properties["fragments"] = StringAttr(planned.fragments)
         if planned.transposed and planned.fragments != "rhs":
             properties["transposed"] = UnitAttr()
+        if PUT_OFF in op.attributes:
+            properties["put_off"] = UnitAttr()
         pending = self.roles.pending.get(op)
         if pending is not None:
             properties["pending"] = IntAttr(pending)

@@ -333,7 +333,7 @@ class ProducerBuilder(OpBuilder):
             raise InternalError("a tile brought to shared memory has no contiguous dim")
         is_shared = op in self.multicast.loads
         parts = self.multicast.sharers(op) if is_shared else 1
-        extents = tile_cut(type, axis, parts)
+        extents = tile_cut(type, axis, parts) if load_swizzle(op) else type.tile_shape
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")
         key = (memref_of(view).result, type, extents)

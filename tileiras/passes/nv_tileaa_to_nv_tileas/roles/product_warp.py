@@ -35,12 +35,14 @@ from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.memdesc import (
     MemDescType,
     NvmmaSharedAttr,
     PairSharedAttr,
     ScaleChunksAttr,
     ScaleRowsAttr,
+    SharedLinearAttr,
     accumulator_type,
 )
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
@@ -56,9 +58,11 @@ from tileiras.planning.model.warp_roles import WarpRoles
 from tileiras.planning.operands.tma import (
     OperandLoad,
     SharedOperand,
+    contiguous_axis,
     halved_dim,
     is_by_tma,
     place_bytes,
+    plain_layout,
 )
 from tileiras.planning.schedule.stage_releases import resident_users
 
@@ -308,6 +312,16 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
         # The columns of a right operand, whatever dim of the load they are.
         return MemDescType(shape, element, PairSharedAttr(operand.swizzle, operand.major_axis, 1))
     return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
+
+
+def rows_type(load: OperandLoad) -> MemDescType:
+    """The tile of a load for threads in its stage."""
+    axis = contiguous_axis(load)
+    if axis is None or not isinstance(load.result.type, TensorType):
+        raise InternalError("a tile brought to shared memory has no contiguous dim")
+    shape, element = load.result.type.get_shape(), load.result.type.element_type
+    layout = LayoutEncodingAttr(plain_layout(load, axis))
+    return MemDescType(shape, element, SharedLinearAttr(layout))
 
 
 def stage_offset(plan: RolePlan, load: OperandLoad) -> int:

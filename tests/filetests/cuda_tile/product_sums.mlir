@@ -51,9 +51,8 @@ cuda_tile.module @m {
     %f = itof %i signed : tile<2048xi32> -> tile<2048xf32>
     %g = itof %j signed : tile<256xi32> -> tile<256xf32>
     %x = reshape %f : tile<2048xf32> -> tile<8x16x16xf32>
-    // CHECK: %[[MINUS:.*]] = negf %{{.*}} : tile<256xf32>
-    // CHECK: %[[ONE:.*]] = reshape %[[MINUS]]
-    // CHECK: %[[ALL:.*]] = broadcast %[[ONE]]
+    // CHECK: %[[MINUS:.*]] = negf %{{.*}} : tile<1x16x16xf32>
+    // CHECK: %[[ALL:.*]] = broadcast %[[MINUS]]
     %w = reshape %g : tile<256xf32> -> tile<1x16x16xf32>
     %ws = broadcast %w : tile<1x16x16xf32> -> tile<8x16x16xf32>
     // CHECK: %[[FIRST:.*]] = mmaf

@@ -21,7 +21,6 @@ from tileiras.passes.canonicalization.editor import Editor
 LEAST_SHARE = 8
 """Policy: times the elements of what is negated a product must have: then that costs little."""
 _NEGATED = (Float16Type, BFloat16Type, Float32Type, Float64Type)
-_MOVES = (ct.ReshapeOp, ct.BroadcastOp)
 _LOOPS = (ct.ForOp, ct.LoopOp)
 
 Product = ct.MmaFOp | ct.MmaIOp
@@ -118,8 +117,8 @@ def _is_cheap(operand: SSAValue, product: Product) -> bool:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """What is moved about, or copied, to be an operand."""
-    while isinstance(value, OpResult) and isinstance(value.op, _MOVES):
+    """What is copied along dims to be an operand."""
+    while isinstance(value, OpResult) and isinstance(value.op, ct.BroadcastOp):
         value = value.op.operands[0]
     return value
 
@@ -127,9 +126,9 @@ def _source(value: SSAValue) -> SSAValue:
 def _negated(value: SSAValue, editor: Editor) -> SSAValue:
     """The negative of an operand, negated where it has the fewest elements."""
     assert isinstance(value, OpResult)  # cheap operands are results
-    if isinstance(value.op, _MOVES):
+    if isinstance(value.op, ct.BroadcastOp):
         operands = [_negated(value.op.operands[0], editor)]
-        copy = type(value.op).create(operands=operands, result_types=[value.type])
+        copy = ct.BroadcastOp.create(operands=operands, result_types=[value.type])
         return editor.insert_before(_behind(value.op), copy).results[0]
     new = ct.NegFOp.create(operands=[value], result_types=[value.type])
     return editor.insert_before(_behind(value.op), new).results[0]

@@ -162,13 +162,6 @@ PIPELINE: tuple[Step, ...] = (
         needs=("WGMMA", "TMA"),
     ),
     Step(
-        "make-persistent",
-        "nv_tileaa",
-        "strategies say which kernels have no warp roles; loops are scheduled, and loads with them",
-        min_opt=1,
-        needs=("CP_ASYNC",),
-    ),
-    Step(
         "tileas-dynamic-persistent",
         "nv_tileaa",
         "strategies stand on kernels; clusters are formed of what runs as a loop over tiles",

@@ -23,7 +23,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     IntegerOverflow,
     IntegerOverflowAttr,
-    MemoryOrdering,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
@@ -31,7 +30,6 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.nv_tileaa.two_tiles import product_loop
-from tileiras.planning.memory_order import follows_write
 from tileiras.planning.strategy import without_strategy
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
@@ -52,37 +50,12 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
     return _with_tile_loop(func, "dynamic_tile_scheduler")
 
 
-def with_shared_work(func: aa.FuncOp) -> aa.FuncOp | None:
-    """The same for a kernel without loops, of which what all tile blocks do alike, loads included,
-    stays in front of the loop.
-    """
-    operations = list(func.walk())
-    returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
-    loops = any(isinstance(op, aa.ForOp | aa.LoopOp) for op in operations)
-    if loops or len(returns) != 1:
-        return None
-    return _looped(func, "static_tile_scheduler", hoists_loads=True)
-
-
-def shared_work(func: aa.FuncOp) -> dict[Operation, None]:
-    """What all tile blocks of a kernel without loops do alike."""
-    ops = list(func.body.block.ops)
-    numbers = [op for op in ops if isinstance(op, aa.GetProgramIdOp)]
-    varying = _varying(ops, numbers, hoists_loads=True)
-    return dict.fromkeys(op for op in ops if op not in varying)
-
-
 def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
     products = product_loop(func.body.block)
     returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
     if products is None or loops != [products] or len(returns) != 1:
         return None
-    return _looped(func, scheduler, hoists_loads=False)
-
-
-def _looped(func: aa.FuncOp, scheduler: str, *, hoists_loads: bool) -> aa.FuncOp | None:
-    """A copy with a loop around what is not the same for all tile blocks."""
     changed = without_strategy(func)
     source = changed.body.block
     numbers = [op for op in changed.walk() if isinstance(op, aa.GetProgramIdOp)]
@@ -95,35 +68,20 @@ def _looped(func: aa.FuncOp, scheduler: str, *, hoists_loads: bool) -> aa.FuncOp
                 result_types=[i32], properties=properties, location=location
             )
             Rewriter.replace_op(op, size)
-    varying = _varying(list(source.ops), numbers, hoists_loads=hoists_loads)
+    varying = _varying(list(source.ops), numbers)
     _put_into_loop(source, varying, numbers, scheduler == "dynamic_tile_scheduler")
     changed.properties[scheduler] = UnitAttr()
     return changed
 
 
-def _varying(
-    ops: Sequence[Operation], numbers: Sequence[Operation], *, hoists_loads: bool
-) -> dict[Operation, None]:
-    """What is done for each tile: all that depends on it, and whatever is no pure computation.
-
-    With `hoists_loads` loads count as such that wait for nothing: tile blocks that do not talk to
-    each other may come in any order, so none may count on what another one stores.
-    """
+def _varying(ops: Sequence[Operation], numbers: Sequence[Operation]) -> dict[Operation, None]:
+    """What is done for each tile: all that depends on it, and whatever is no pure computation."""
     found: dict[Operation, None] = dict.fromkeys(numbers)
     for op in ops:
         made = (value.owner for inner in op.walk() for value in inner.operands)
-        is_early = op.has_trait(Pure) or isinstance(op, aa.CreateMemTokenOp)
-        is_early = is_early or (hoists_loads and _is_early_load(op))
-        if op.regions or not is_early or any(owner in found for owner in made):
+        if op.regions or not op.has_trait(Pure) or any(owner in found for owner in made):
             found[op] = None
     return found
-
-
-def _is_early_load(op: Operation) -> bool:
-    """Whether an operation is a load that need not come after anything."""
-    if not isinstance(op, aa.LoadOp | aa.TiledLoadOp):
-        return False
-    return op.ordering.data == MemoryOrdering.WEAK and not follows_write(op)
 
 
 def _put_into_loop(

@@ -74,7 +74,7 @@ cuda_tile.module @m {{
 
 
 def wide_kernel(function: str = "sum", columns: int = 1024) -> str:
-    """The same with so many columns a tile block: a tile of them has more than a CTA's registers."""
+    """The same with so many columns a tile block, more than a CTA has registers for."""
     text = column_kernel(function)
     for old, new in (("64x128", "64x{}"), ("tile<128x", "tile<{}x"), ("(128)", "({})")):
         text = text.replace(old, new.format(columns))

@@ -222,7 +222,11 @@ def _keys(op: tas.FmaDotOp) -> list[_Key]:
     """The operands of a product, what is negated without its sign."""
     signs = (op.signedness_lhs, op.signedness_rhs)
     return [
-        (_plain(value), position, isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED)
+        (
+            _plain(value),
+            position,
+            isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED,
+        )
         for value, position, sign in zip((op.lhs, op.rhs), (1, 2), signs, strict=True)
     ]
 
@@ -234,8 +238,9 @@ def _is_negated(value: SSAValue) -> bool:
 
 def _plain(value: SSAValue) -> SSAValue:
     """An operand without its sign."""
-    is_negated = isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp)
-    return value.op.operands[0] if is_negated else value
+    if isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp):
+        return value.op.operands[0]
+    return value
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

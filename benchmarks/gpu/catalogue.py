@@ -31,7 +31,7 @@ class Array:
     """An array argument. `fill` says what the worker puts in it; "output" is what is checked.
 
     A "sum" is an output that the kernel adds to: zero at first, and more with every launch. "below
-    N" is random integers less than N.
+    N" is random integers less than N, "roots N" powers of the N-th root of unity as pairs.
 
     `order` lists the dims from slowest to fastest; empty is row-major. A `listed` array is passed
     as a list of arrays, one for each index of its first dim.
@@ -463,7 +463,8 @@ def entries() -> list[Entry]:
     from elementwise_catalogue import elementwise
     from loop_catalogue import other_loops
     from training_catalogue import training
+    from transform_catalogue import transforms
 
-    rows = [*memory_bound(), *elementwise(), *training()]
+    rows = [*memory_bound(), *elementwise(), *training(), *transforms()]
     products = [*plain_gemms(), *other_gemms(), *other_loops()]
     return [*products, *attentions(), *attention_variants(), *rows]

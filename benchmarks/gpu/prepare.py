@@ -31,6 +31,7 @@ import elementwise_kernels
 import kernels
 import loop_kernels
 import training_kernels
+import transform_kernels
 from catalogue import ITEM_BYTES, Array, Entry, entries
 from cuda.tile.compilation import (
     ArrayConstraint,
@@ -76,7 +77,7 @@ def export(entry: Entry) -> bytes:
     """The client's bytecode."""
     modules = (
         *(kernels, attention_kernels, elementwise_kernels),
-        *(loop_kernels, training_kernels),
+        *(loop_kernels, training_kernels, transform_kernels),
     )
     module = next(module for module in modules if hasattr(module, entry.kernel))
     kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)

@@ -27,6 +27,7 @@ import loop_references
 import references
 import torch
 import training_references
+import transform_references
 from cuda.bindings import driver
 
 HANG_SECONDS = 10.0
@@ -38,7 +39,7 @@ MAX_BATCH = 64
 DEVICE = "cuda"
 _REFERENCES = (
     *(references, attention_references, elementwise_references),
-    *(loop_references, training_references),
+    *(loop_references, training_references, transform_references),
 )
 EXPECTED = {name: f for module in _REFERENCES for name, f in module.EXPECTED.items()}
 LIBRARY = {name: f for module in _REFERENCES for name, f in module.LIBRARY.items()}
@@ -95,6 +96,9 @@ def make_array(array: dict[str, Any], seed: int, entry: dict[str, Any]) -> torch
 
             owners = [group for group, count in enumerate(GROUP_TILES) for _ in range(count)]
             flat = torch.tensor(owners, device=DEVICE, dtype=dtype)
+        case fill if fill.startswith("roots "):
+            count = int(fill.removeprefix("roots "))
+            flat = transform_references.roots(shape, count, DEVICE).flatten().to(dtype)
         case fill if fill.startswith("below "):
             end = int(fill.removeprefix("below "))
             flat = torch.randint(end, (size,), generator=generator, device=DEVICE, dtype=dtype)

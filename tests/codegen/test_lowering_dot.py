@@ -15,6 +15,7 @@ from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.codegen.target import GpuTarget, get_target
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects.cuda_tile.types import PointerType, TileType
+from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout
 from tileiras.dialects.layout.offsets import bank_conflicts
@@ -183,3 +184,59 @@ def test_matrix_rows_lie_in_different_banks(warps, transposed, rows, depth):
     row = [1 << b for b in range(3)] if transposed else [depth << b for b in range(3)]
     read = type(source).from_index_bases({"lane": [*row, 0, 0]}, source.shape)
     assert bank_conflicts(read, tile.shared, 16, 8) == 1
+
+
+def chained_kernel(permutation: tuple[int, ...]) -> Kernel:
+    """d = a @ turned(a @ b), the first product turned among three dims of 16, 4 and 16."""
+    kernel = Kernel(*(PointerType(f16) for _ in range(3)))
+    a, b = (kernel.load(pointer, (16, n)) for pointer, n in zip(kernel.args, (16, 64)))
+    wide, cube = TileType(f16, (16, 64)), TileType(f16, (16, 4, 16))
+    turned = TileType(f16, tuple((16, 4, 16)[dim] for dim in permutation))
+    zero = kernel.constant(f16, 0.0, (16, 64))
+    first = kernel.add(ct.MmaFOp, [a, b, zero], wide)
+    order = DenseArrayBase.from_list(i32, list(permutation))
+    tile = kernel.add(ct.ReshapeOp, [first], cube)
+    tile = kernel.add(ct.PermuteOp, [tile], turned, permutation=order)
+    tile = kernel.add(ct.ReshapeOp, [tile], wide)
+    kernel.store(kernel.args[2], kernel.add(ct.MmaFOp, [a, tile, zero], wide))
+    kernel.add(ct.ReturnOp, [[]])
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("permutation", "stored"),
+    [((0, 1, 2), None), ((2, 1, 0), "plain"), ((0, 2, 1), "transposed")],
+)
+def test_products_of_products_are_stored_as_matrices(permutation, stored):
+    module = lower_to_llvm(chained_kernel(permutation).module, "sm_90")
+    generator = np.random.default_rng(1)
+    a, b = (generator.integers(-2, 3, (16, n)).astype(np.float16) for n in (16, 64))
+    found = np.zeros((16, 64), np.float16)
+    run_lowered(module, [a, b, found])
+    turned = (a @ b).reshape(16, 4, 16).transpose(permutation).reshape(16, 64)
+    np.testing.assert_array_equal(found, a @ turned)
+    lines = [line for line in str(module).splitlines() if "nvvm.stmatrix" in line]
+    assert bool(lines) == (stored is not None)
+    assert all(("transposed" in line) == (stored == "transposed") for line in lines)
+    before = lower_to_llvm(chained_kernel(permutation).module, "sm_80")
+    assert "nvvm.stmatrix" not in str(before)
+
+
+def test_matrices_that_are_stored_lie_in_different_banks():
+    wide = LinearLayout(
+        {
+            "register": ((0, 64), (8, 0), (0, 8)),
+            "lane": ((0, 16), (0, 32), (0, 1), (0, 2), (0, 4)),
+            "warp": ((1, 0), (2, 0), (4, 0)),
+        },
+        (16, 128),
+    )
+    fragment = mma_operand_layout(M16N8K16_F16.b, (16, 128), (1, 8), "B")
+    tile = plan_operand(wide, fragment, -2, 16, True, use_stmatrix=True)
+    assert tile.stores_matrices and tile.is_matrix
+    stored = type(wide).from_index_bases({"lane": [64, 16, 32, 0, 0]}, wide.shape)
+    read = type(wide).from_index_bases({"lane": [128, 256, 512, 0, 0]}, wide.shape)
+    assert bank_conflicts(stored, tile.shared, 16, 8) == 1
+    assert bank_conflicts(read, tile.shared, 16, 8) == 1
+    parted = plan_operand(wide, fragment, -2, 16, True, parts=2, use_stmatrix=True)
+    assert not parted.stores_matrices

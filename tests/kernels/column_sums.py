@@ -73,16 +73,24 @@ cuda_tile.module @m {{
 """
 
 
+def wide_kernel(function: str = "sum", columns: int = 1024) -> str:
+    """The same with so many columns a tile block, more than a CTA has registers for."""
+    text = column_kernel(function)
+    for old, new in (("64x128", "64x{}"), ("tile<128x", "tile<{}x"), ("(128)", "({})")):
+        text = text.replace(old, new.format(columns))
+    return text
+
+
 class ColumnCase:
     """Arguments for a number of rows and of tile blocks, and what must come out."""
 
-    def __init__(self, function: str, rows: int, blocks: int):
+    def __init__(self, function: str, rows: int, blocks: int, columns: int = COLUMNS):
         generator = np.random.default_rng(rows)
         dtype = np.float32 if FUNCTIONS[function][0] == "f32" else np.int32
         self.function, self.grid = function, (blocks, 1, 1)
-        size = (max(rows, 1), COLUMNS * blocks)
+        size = (max(rows, 1), columns * blocks)
         self.x = generator.integers(-99, 99, size).astype(dtype)
-        self.out = np.full(COLUMNS * blocks, -7, dtype)
+        self.out = np.full(columns * blocks, -7, dtype)
         self.rows = rows
 
     def arguments(self) -> list[int | np.ndarray]:

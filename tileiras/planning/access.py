@@ -18,6 +18,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import blocked, contiguous_vector
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
 MAX_ACCESS_BYTES = 16
@@ -26,6 +27,9 @@ LINE_BYTES = 128
 """Fixed: a line of the caches."""
 LEAST_ACCESS_BITS = 32
 """Policy: of an access of one thread that is not too short for its instruction."""
+MOST_SLICED = 4
+"""Policy: elements of a dim along which a tile is sliced, all of them in one thread: the parts of
+complex numbers, pairs that are rotated, quaternions."""
 SECTOR_BYTES = 32
 """Fixed: what memory moves at least: CUDA C++ Best Practices Guide, "Coalesced Access"."""
 
@@ -150,6 +154,27 @@ def plan_view_access(view: SSAValue, num_warps: int) -> AccessPlan:
     axis = order[0] if order else 0
     layout = blocked(type.tile_shape, order, vector, num_warps)
     return AccessPlan(axis, vector, layout)
+
+
+def plan_load_access(op: aa.TiledLoadOp | aa.ReadStageOp, num_warps: int) -> AccessPlan:
+    """The same for a load; where all that reads the tile takes slices of it along that dim, of
+    which it has few elements, each thread has all of these, so that slices are in place.
+
+    Neighbouring lanes are as many elements apart then: a warp moves as much in as many accesses.
+    """
+    access = plan_view_access(op.view, num_warps)
+    type, axis = view_type_of(op.view), access.axis
+    run = type.tile_shape[axis]
+    if not access.vector < run <= MOST_SLICED or type.sparse_dim is not None:
+        return access
+    users = [use.operation for use in op.result.uses]
+    slices = [user for user in users if isinstance(user, aa.ExtractOp)]
+    if not users or len(slices) < len(users):
+        return access
+    if any(shape_of(each.result)[axis] > access.vector for each in slices):
+        return access
+    layout = blocked(type.tile_shape, _dims_by_stride(type), run, num_warps)
+    return replace(access, layout=layout)
 
 
 def plan_reduction(op: aa.TiledAtomicRedOp, num_warps: int, target: GpuTarget) -> AccessPlan:

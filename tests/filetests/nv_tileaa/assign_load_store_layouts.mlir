@@ -134,3 +134,53 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// keeps_both_parts_of_a_pair_in_a_thread
+// CHECK: register = {{\[\[0, 0, 1\], \[2, 0, 0\]}}
+// CHECK: #nv_tileas.access<vector = 1, axis = 2
+cuda_tile.module @m {
+  entry @pairs(%a: tile<ptr<f16>>, %s0: tile<i32>, %s1: tile<i32>, %out: tile<ptr<f16>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %at = make_tensor_view %a, shape = [64, 64, 2], strides = [%s0, %s1, 1] : tile<i32> -> tensor_view<64x64x2xf16, strides=[?,?,1]>
+    %av = make_partition_view %at : partition_view<tile=(64x64x2), tensor_view<64x64x2xf16, strides=[?,?,1]>>
+    %ot = make_tensor_view %out, shape = [64, 64, 1], strides = [64, 1, 1] : tensor_view<64x64x1xf16, strides=[64,1,1]>
+    %ov = make_partition_view %ot : partition_view<tile=(64x64x1), tensor_view<64x64x1xf16, strides=[64,1,1]>>
+    %x, %tx = load_view_tko weak %av[%i, %i, %i] token = %t
+      : partition_view<tile=(64x64x2), tensor_view<64x64x2xf16, strides=[?,?,1]>>, tile<i32>
+      -> tile<64x64x2xf16>, token
+    %re = extract %x[%i, %i, %i] : tile<64x64x2xf16> -> tile<64x64x1xf16>
+    %im = extract %x[%i, %i, %one] : tile<64x64x2xf16> -> tile<64x64x1xf16>
+    %sum = addf %re, %im : tile<64x64x1xf16>
+    %w = store_view_tko weak %sum, %ov[%i, %i, %i] token = %tx
+      : tile<64x64x1xf16>, partition_view<tile=(64x64x1), tensor_view<64x64x1xf16, strides=[64,1,1]>>, tile<i32>
+      -> token
+    return
+  }
+}
+// -----
+// leaves_pairs_that_are_read_whole_to_neighbouring_lanes
+// CHECK: lane = {{\[\[0, 0, 1\], \[0, 1, 0\]}}
+cuda_tile.module @m {
+  entry @first(%a: tile<ptr<f16>>, %s0: tile<i32>, %s1: tile<i32>, %out: tile<ptr<f16>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %at = make_tensor_view %a, shape = [64, 64, 2], strides = [%s0, %s1, 1] : tile<i32> -> tensor_view<64x64x2xf16, strides=[?,?,1]>
+    %av = make_partition_view %at : partition_view<tile=(64x64x2), tensor_view<64x64x2xf16, strides=[?,?,1]>>
+    %ot = make_tensor_view %out, shape = [64, 64, 1], strides = [64, 1, 1] : tensor_view<64x64x1xf16, strides=[64,1,1]>
+    %ov = make_partition_view %ot : partition_view<tile=(64x64x1), tensor_view<64x64x1xf16, strides=[64,1,1]>>
+    %x, %tx = load_view_tko weak %av[%i, %i, %i] token = %t
+      : partition_view<tile=(64x64x2), tensor_view<64x64x2xf16, strides=[?,?,1]>>, tile<i32>
+      -> tile<64x64x2xf16>, token
+    %re = extract %x[%i, %i, %i] : tile<64x64x2xf16> -> tile<64x64x1xf16>
+    %y = addf %x, %x : tile<64x64x2xf16>
+    %im = extract %y[%i, %i, %one] : tile<64x64x2xf16> -> tile<64x64x1xf16>
+    %sum = addf %re, %im : tile<64x64x1xf16>
+    %w = store_view_tko weak %sum, %ov[%i, %i, %i] token = %tx
+      : tile<64x64x1xf16>, partition_view<tile=(64x64x1), tensor_view<64x64x1xf16, strides=[64,1,1]>>, tile<i32>
+      -> token
+    return
+  }
+}

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.kernels.column_sums import FUNCTIONS, ColumnCase, column_kernel
+from tests.kernels.column_sums import FUNCTIONS, ColumnCase, column_kernel, wide_kernel
 from tests.kernels.stage_comparison import passes
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import compile_module
@@ -18,6 +18,7 @@ from tileiras.options import CompileOptions
 
 ROWS = [0, 1, 64, 200, 577, 1100]
 SUM = column_kernel()
+WIDE = wide_kernel()
 
 
 @cache
@@ -123,3 +124,50 @@ def test_what_is_left(text: str):
 
 def test_targets_without_clusters_are_left():
     assert kernel_of(stages(SUM, "sm_80")["split-reductions"]).cluster_size == 1
+
+
+@pytest.mark.parametrize("rows", [0, 1, 130])
+@pytest.mark.parametrize(("function", "columns"), [("sum", 1024), ("max", 1024), ("sum", 2048)])
+def test_parts_of_large_tiles_are_all_there(function: str, rows: int, columns: int):
+    text = wide_kernel(function, columns)
+    assert cluster_size(text) == 4
+    for module in (parse_text(text, "kernel.mlir"), *stages(text).values()):
+        case = ColumnCase(function, rows, 2, columns)
+        run_entry(module, None, case.arguments(), case.grid)
+        case.check()
+
+
+def test_ptx_of_parts_has_no_race_and_the_same_sums():
+    case = ColumnCase("sum", 130, 1, 1024)
+    run_ptx(ptx_of(WIDE), case.arguments(), case.grid)
+    case.check()
+
+
+def test_a_cta_with_one_part_has_no_loop_over_parts():
+    func = kernel_of(stages(WIDE)["split-reductions"])
+    loops = [op for op in func.body.block.ops if isinstance(op, aa.ForOp)]
+    assert len(loops) == 1 and len(loops[0].results) == 1
+    several = kernel_of(stages(wide_kernel(columns=2048))["split-reductions"])
+    loops = [op for op in several.body.block.ops if isinstance(op, aa.ForOp)]
+    assert len(loops) == 1 and not loops[0].results
+
+
+PARTS_LEFT = {
+    "one CTA is asked for": hinted(WIDE, 1),
+    "a tile that is printed": WIDE.replace(
+        "%w = store_view", 'print_tko "%d", %b : tile<i32> -> token\n    %w = store_view'
+    ),
+    "loads behind what is stored": WIDE.replace(
+        "    %n = divi",
+        "    %z = store_view_tko weak %edge, %op[%by] token = %t : tile<1024xf32>, "
+        "partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token\n"
+        "    %n = divi",
+    )
+    .replace("%p[%i, %b] token = %t", "%p[%i, %b] token = %z")
+    .replace("    %t = make", "    %edge = constant <f32: 2.0> : tile<1024xf32>\n    %t = make"),
+}
+
+
+@pytest.mark.parametrize("text", PARTS_LEFT.values(), ids=PARTS_LEFT)
+def test_which_parts_are_left_to_one_cta(text: str):
+    assert cluster_size(text) == 1

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
+from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import Window, load_tile, store_tile
@@ -204,6 +205,11 @@ class StagedOperand(SharedOperand):
         self._pointers.clear()
         window = Window(self.elements, part) if self.parts > 1 else None
         shared, vector = self.tile.shared, self.tile.store_vector
+        tiles = plan_matrix_tiles(self.source, shared, 16) if self.tile.stores_matrices else None
+        if tiles is not None:
+            offset = self.ctx.threads.linear(tiles.lane, tiles.warp)
+            self.ctx.b.store_matrices(self.value, region, offset, tiles)
+            return
         store_tile(self.ctx, self.value, region, self.source, shared, vector, window=window)
 
     def _thread_offset(self, lane: Sequence[int], warp: Sequence[int], mixed: int) -> SSAValue:

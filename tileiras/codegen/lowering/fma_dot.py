@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IntegerType, f32, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.fma_operands import Factor, plan_factor
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.types import element_type, register_type
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
@@ -32,12 +33,16 @@ _Key = tuple[SSAValue, int, bool]
 
 @dataclass(frozen=True)
 class _Product:
-    """One operation of a group: its operands and its sum, by their numbers in the group."""
+    """One operation of a group: its operands and its sum, by their numbers in the group.
+
+    `negates`: the product is subtracted; a multiply-add takes a sign for nothing.
+    """
 
     op: tas.FmaDotOp
     lhs: int
     rhs: int
     total: int
+    negates: bool
 
 
 def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
@@ -96,7 +101,8 @@ class _Group:
         else:
             total = len(self._totals)
             self._totals.append(op.acc)
-        self._products.append(_Product(op, lhs, rhs, total))
+        negates = _is_negated(op.lhs) != _is_negated(op.rhs)
+        self._products.append(_Product(op, lhs, rhs, total, negates))
 
     # how
 
@@ -199,6 +205,8 @@ class _Group:
             values = [factor.read(k) for factor in factors]
             for product in self._products:
                 left, right = values[product.lhs], values[product.rhs]
+                if product.negates:
+                    left = self._ctx.b.fneg(left)
                 sums[product.total] = self._multiply_add(left, right, sums[product.total])
         return sums
 
@@ -211,12 +219,28 @@ class _Group:
 
 
 def _keys(op: tas.FmaDotOp) -> list[_Key]:
-    """The operands of a product."""
+    """The operands of a product, what is negated without its sign."""
     signs = (op.signedness_lhs, op.signedness_rhs)
     return [
-        (value, position, isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED)
+        (
+            _plain(value),
+            position,
+            isinstance(sign, SignednessAttr) and sign.data == Signedness.UNSIGNED,
+        )
         for value, position, sign in zip((op.lhs, op.rhs), (1, 2), signs, strict=True)
     ]
+
+
+def _is_negated(value: SSAValue) -> bool:
+    """Whether an operand is another tile with the other sign."""
+    return isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp)
+
+
+def _plain(value: SSAValue) -> SSAValue:
+    """An operand without its sign."""
+    if isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp):
+        return value.op.operands[0]
+    return value
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

@@ -242,8 +242,8 @@ def _operand(
     source, registers = ctx.layout(value.type), ctx.value(value)
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
-    has_ldmatrix = ctx.target.has(Feature.LDMATRIX)
-    tile = plan_operand(source, steps.layout, k_dim, _bits(value), has_ldmatrix, parts)
+    has_loads, has_stores = (ctx.target.has(f) for f in (Feature.LDMATRIX, Feature.STMATRIX))
+    tile = plan_operand(source, steps.layout, k_dim, _bits(value), has_loads, parts, has_stores)
     return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)
 
 

@@ -39,13 +39,14 @@ class OperandTile:
 
     The highest offset bits are the highest bits of K, so that equal parts of K are equal parts of
     the buffer. `is_matrix` says that ldmatrix reads the fragments, `transposed` in its transposed
-    form.
+    form. `stores_matrices`: stmatrix writes them, since they lie as an instruction has left them.
     """
 
     shared: LinearLayout
     store_vector: int
     is_matrix: bool
     transposed: bool
+    stores_matrices: bool = False
 
 
 def dim_vectors(shape: Sequence[int], axis: int) -> list[int]:
@@ -62,11 +63,13 @@ def plan_operand(
     bits: int,
     use_ldmatrix: bool,
     parts: int = 1,
+    use_stmatrix: bool = False,
 ) -> OperandTile:
     """How to stage an operand of `bits`-bit elements that lies in `source`.
 
     `fragment` is the operand's layout for the instruction (`mma_operand_layout`), `k_dim` the
     matrix dim of K (-1 for A, -2 for B), `parts` into how many parts of K the buffer falls.
+    `use_stmatrix`: where `source` has its form, whole matrices are stored.
     """
     other = -3 - k_dim
     wide = MAX_VECTOR_BYTES // storage_bytes(bits)
@@ -74,9 +77,10 @@ def plan_operand(
     for row_dim in rows_along if use_ldmatrix else ():
         transposed = row_dim != k_dim
         if reads_as_matrices(fragment, row_dim, bits, transposed):
-            shared = _swizzled(source, row_dim, k_dim, bits, parts)
+            rows = _matrix_rows(source, row_dim, bits) if use_stmatrix and parts == 1 else None
+            shared = _swizzled(source, row_dim, k_dim, bits, parts, rows)
             vector = vector_elements(source, shared, bits)
-            return OperandTile(shared, vector, True, transposed)
+            return OperandTile(shared, vector, True, transposed, rows is not None)
     shared = _swizzled(source, rows_along[0], k_dim, bits, parts)
     vector = vector_elements(source, shared, bits)
     return OperandTile(shared, vector, False, False)
@@ -121,13 +125,40 @@ def _row_bits(bits: int) -> int:
     return (MAX_VECTOR_BYTES // storage_bytes(bits)).bit_length() - 1
 
 
+def _matrix_rows(source: LinearLayout, row_dim: int, bits: int) -> list[int] | None:
+    """What tells the eight rows apart that stmatrix stores of `source`; None if it cannot.
+
+    Two elements of a thread and four lanes are a row of 16 bytes, or eight lanes are. All other
+    inputs lead to other rows, and nothing is there twice.
+    """
+    registers, lanes = source.vectors("register"), source.vectors("lane")
+    if bits != 16 or not registers or len(lanes) != 5:
+        return None
+    row = dim_vectors(source.shape, row_dim)[:_ROW_BITS]
+    inside = [*registers[:1], *lanes[:2]]
+    rows = list(lanes[2:])
+    if inside != row:
+        inside, rows = rows, inside
+    held = [*registers, *lanes, *source.vectors("warp")]
+    others = [vector for vector in held if vector not in inside]
+    apart = sum(row)
+    is_plain = inside == row and all(not vector & apart for vector in others)
+    return rows if is_plain and len(independent(held)) == len(held) else None
+
+
 def _swizzled(
-    source: LinearLayout, row_dim: int, k_dim: int, bits: int, parts: int
+    source: LinearLayout,
+    row_dim: int,
+    k_dim: int,
+    bits: int,
+    parts: int,
+    matrix_rows: Sequence[int] | None = None,
 ) -> LinearLayout:
     """Rows of 16 bytes lowest, then the banks and the segments, then the bits of the parts of K.
 
     Everything is counted modulo the bits of a row, and the upper bits of K are kept apart: so a
-    row stays in one piece, and a part of K in one part of the buffer.
+    row stays in one piece, and a part of K in one part of the buffer. `matrix_rows`: what threads
+    store at once, if not what neighbouring lanes have.
     """
     size = storage_bytes(bits)
     shape = source.shape
@@ -140,7 +171,7 @@ def _swizzled(
     rest = [v for v in rest if v]
     held = sum(1 for v in row if v in source.vectors("register"))
     lanes = source.vectors("lane")[: phase_lane_bits(size << held)]
-    store = independent(v & ~apart for v in lanes)
+    store = independent(v & ~apart for v in (lanes if matrix_rows is None else matrix_rows))
     both = intersection(store, column)
     only_store, only_load = independent(store, both), independent(column, both)
     neither = independent(rest, store + column)

@@ -30,7 +30,7 @@ class CanonicalizePass(IrPass):
     After    %d = constant <i32: 4>;  %e = muli %x, %d                      (%f is %y)
     Requires nothing.
     Leaves   float arithmetic alone (rounding, NaNs) but for powers that are products of a few
-             factors, and all operations with effects.
+             factors and sums that a product may start from, and all operations with effects.
     """
 
     name = "canonicalize"

@@ -28,6 +28,7 @@ from tileiras.passes.canonicalization.constants import (
 )
 from tileiras.passes.canonicalization.editor import Editor
 from tileiras.passes.canonicalization.powers import simplify_fpowf, simplify_fpowi
+from tileiras.passes.canonicalization.product_sums import add_to_product, subtract_product
 from tileiras.passes.canonicalization.remainders import (
     simplify_both_signs,
     simplify_floor_remainder,
@@ -69,6 +70,8 @@ def _constant_to_the_right(op: Any, editor: Editor) -> bool:
 def _simplify_addi(op: Any, editor: Editor) -> bool:
     """`(x + c1) + c2` is `x + (c1 + c2)`: addition wraps."""
     if _constant_to_the_right(op, editor):
+        return True
+    if add_to_product(op, editor):
         return True
     inner = op.lhs.owner
     if not isinstance(inner, ct.AddIOp) or op.overflow.data is not IntegerOverflow.NONE:
@@ -119,6 +122,8 @@ def _simplify_andi(op: Any, editor: Editor) -> bool:
 
 def _simplify_addf(op: Any, editor: Editor) -> bool:
     """The product that an addition could take into an fma stands on the left."""
+    if add_to_product(op, editor):
+        return True
     left, right = op.lhs.owner, op.rhs.owner
     if isinstance(right, ct.MulFOp) and not isinstance(left, ct.MulFOp):
         _set_operands(op, [op.rhs, op.lhs], editor)
@@ -244,6 +249,7 @@ SIMPLIFICATIONS: dict[type, Simplification] = {
     ct.MinIOp: _constant_to_the_right,
     ct.CmpIOp: _simplify_cmpi,
     ct.AddFOp: _simplify_addf,
+    ct.SubFOp: subtract_product,
     ct.FPowFOp: simplify_fpowf,
     ct.FPowIOp: simplify_fpowi,
     ct.AbsFOp: _simplify_absf,

@@ -15,6 +15,7 @@ from tileiras.passes.nv_tileaa.cluster_blocks import compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 if TYPE_CHECKING:
+    from tileiras.planning.part_loops import PartLoop
     from tileiras.planning.reduction_loops import DividedLoop, DividedSum
 
 _EQUAL = compared(ComparisonPredicate.EQUAL)
@@ -52,6 +53,29 @@ def divide(found: DividedLoop, size: int) -> None:
     tail.put_before(end)
 
 
+def divide_parts(found: PartLoop, size: int) -> None:
+    """Every CTA has each `size`-th part; a CTA that has one does it without a loop."""
+    loop = found.loop
+    before = ScalarBuilder()
+    before.location = loop.location
+    rank = before.emit(aa.GetClusterRankOp, (), [i32]).results[0]
+    if found.parts > size:
+        step = before.integer(size, i32)
+        before.put_before(loop)
+        loop.operands[0], loop.operands[2] = rank, step
+        return
+    before.put_before(loop)
+    block, body = loop.parent_block(), loop.body.block
+    if block is None:
+        raise InternalError("a loop stands in no block", where="split-reductions")
+    body.args[0].replace_all_uses_with(rank)
+    for op in list(body.ops)[:-1]:
+        op.detach()
+        block.insert_op_before(op, loop)
+    loop.detach()
+    loop.erase()
+
+
 def _going_on(found: DividedLoop, sent: SSAValue, size: int) -> Block:
     """What the reader does: it combines what all have, and goes on as the kernel did."""
     inner = ScalarBuilder()
@@ -83,4 +107,4 @@ def _combined(
     return total
 
 
-__all__ = ["divide"]
+__all__ = ["divide", "divide_parts"]

@@ -9,6 +9,10 @@
 
 A grid of tiles of columns may have fewer tile blocks than the GPU has SMs, each with a long loop.
 What one tile block sums up is then the work of a cluster; one of its CTAs goes on with the sum.
+
+    for %part in [0, 4) { for %i { .. }; store }   ->   for %part in [%rank, 4) step 4 { .. }
+
+Where the tile was too large for registers, its parts are divided instead: they need no sum.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.part_loops import PartLoop
     from tileiras.planning.reduction_loops import DividedLoop
 
 CTAS = 4
@@ -40,7 +45,8 @@ THREADS = 256
 
 @dataclass(frozen=True)
 class SplitReductionsPass(IrPass):
-    """Divides a loop that adds up the columns of large tiles among the CTAs of a cluster.
+    """Divides a loop that adds up the columns of large tiles among the CTAs of a cluster; or one
+    over the parts of tiles that are too large for registers.
 
     Before   %s = for %i in [0, %n) step 1 { carried + load };  %r = reduce %s;  store %r
     After    %s = for %i in [%rank, %n) step 4 { carried + load };  %r = reduce %s
@@ -61,50 +67,63 @@ class SplitReductionsPass(IrPass):
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp) or func.cluster_size > 1 or not _has_loop(func):
                 continue
+            from tileiras.planning.part_loops import find_part_loop
             from tileiras.planning.reduction_loops import find_divided_loop
             from tileiras.planning.strategy import drop_strategy
 
-            found = find_divided_loop(func)
+            found = find_divided_loop(func) or find_part_loop(func)
             size = _cluster_size(func, found, target) if found is not None else 1
             if found is not None and size > 1:
                 _divide(found, size)
                 func.properties["cluster"] = IntegerAttr(size, i32)
                 drop_strategy(func)
-                ctx.remarks.add(_remark(func, size))
+                ctx.remarks.add(_remark(func, found, size))
 
 
 def _has_loop(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.ForOp) for op in func.body.block.ops)
 
 
-def _remark(func: aa.FuncOp, size: int) -> Remark:
+def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark:
+    from tileiras.planning.part_loops import PartLoop
+
+    what = "the iterations of a loop, and add up their sums"
+    if isinstance(found, PartLoop):
+        what = f"the {found.parts} parts of a tile"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         SplitReductionsPass.name,
         "SplitReductions",
-        f"the {size} CTAs of a cluster divide the iterations of a loop, and add up their sums",
+        f"the {size} CTAs of a cluster divide {what}",
         func.sym_name.data,
         place_of(func),
     )
 
 
-def _cluster_size(func: aa.FuncOp, found: DividedLoop, target: GpuTarget) -> int:
+def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTarget) -> int:
     """CTAs of a cluster: what the target launches, a hint allows, and shared memory holds."""
     from tileiras.planning.hints import integer_hint
+    from tileiras.planning.part_loops import PartLoop
 
     size = min(CTAS, target.max_cluster)
     most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
+    if isinstance(found, PartLoop):
+        return min(size, most & -most, found.parts & -found.parts)
     sent = sum(max(value_bytes(each.combined), THREADS * CELL_BYTES) for each in found.sums)
     while size > 1 and (size > most or size * sent > MOST_BYTES):
         size //= 2
     return size
 
 
-def _divide(found: DividedLoop, size: int) -> None:
-    from tileiras.passes.nv_tileaa.divided_loops import divide
+def _divide(found: DividedLoop | PartLoop, size: int) -> None:
+    from tileiras.passes.nv_tileaa.divided_loops import divide, divide_parts
+    from tileiras.planning.part_loops import PartLoop
 
-    divide(found, size)
+    if isinstance(found, PartLoop):
+        divide_parts(found, size)
+    else:
+        divide(found, size)
 
 
 __all__ = ["SplitReductionsPass"]

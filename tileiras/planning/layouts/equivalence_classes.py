@@ -25,7 +25,13 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
-from tileiras.planning.access import AccessPlan, is_widest, plan_pointer_access, plan_view_access
+from tileiras.planning.access import (
+    AccessPlan,
+    is_widest,
+    plan_load_access,
+    plan_pointer_access,
+    plan_view_access,
+)
 from tileiras.planning.layouts.epilogues import Epilogues
 from tileiras.planning.layouts.rematerialization import is_lazy, is_tensor
 from tileiras.planning.layouts.written import fragments_of, scales_of
@@ -217,7 +223,11 @@ class EquivalenceClasses:
         """How an access through a view is done best."""
         found = self._accesses.get(op)
         if found is None:
-            found = self._accesses[op] = plan_view_access(op.view, self.num_warps)
+            if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp):
+                found = plan_load_access(op, self.num_warps)
+            else:
+                found = plan_view_access(op.view, self.num_warps)
+            self._accesses[op] = found
         return found
 
     def pointer_access(self, op: LoadBase | StoreBase) -> AccessPlan | None:

@@ -64,6 +64,10 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     if not isinstance(op, aa.ForOp):
         raise InternalError("the rule of for got another operation")
     source = op.body.block
+    if ctx.roles.is_store_warp and ctx.roles.store_loop is op:
+        from tileiras.codegen.lowering.store_warp import start_store_loop
+
+        start_store_loop(ctx, op)
     upper, step = ctx.value(op.upper_bound), ctx.value(op.step)
     head = block_for(ctx, source.args)
     body, done = ctx.b.new_block(), block_for(ctx, op.results)

@@ -18,7 +18,7 @@ from tileiras.codegen.atoms.store_pieces import Held, held_layout, piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
 from tileiras.codegen.lowering.barrier_makers import BarrierMakers
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StorePipeline, Variable
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, RoleState, StorePipeline, Variable
 from tileiras.codegen.lowering.tensor_maps import make_own_store_maps
 from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma_stores import (
@@ -210,5 +210,23 @@ def _hand_back(
 
 
 def lower_store_tail(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until all copies are complete, not only read."""
-    ctx.b.tma_store_wait(0)
+    """Waits until all copies are complete; where no slot may be in use until all are read."""
+    own = ctx.roles.own_store_maps
+    ctx.b.tma_store_wait(0, read=own is not None and own.table.keeps)
+
+
+def give_own_maps_back(ctx: KernelLowering, maps: RoleState.Maps) -> None:
+    """Releases the slot of a store warp's own maps, when all copies are complete."""
+    b = ctx.b
+    if maps.store_pointer is None:
+        raise InternalError("a store warp has made no tensor maps", where="store_warp")
+    if not maps.table.keeps:
+        b.release_tensor_maps(maps.table, maps.store_pointer, ctx.roles.elected(ctx))
+        return
+    held, done = b.new_block(), b.new_block()
+    b.cond_br(b.is_tensor_map_slot(maps.table, maps.store_pointer), held, done)
+    ctx.start_block(held)
+    b.tma_store_wait(0)
+    b.release_tensor_maps(maps.table, maps.store_pointer, ctx.roles.elected(ctx))
+    b.br(done)
+    ctx.start_block(done)

@@ -21,7 +21,7 @@ from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
-from tileiras.passes.nv_tileaa.two_tiles import product_loop
+from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
@@ -160,6 +160,9 @@ def _two_tiles(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> a
         return None
     loop = _tile_loop(func)
     if loop is None:
+        scheduled = _as_one(func, plan, target, options)
+        if scheduled is not None:
+            return scheduled
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
@@ -192,6 +195,39 @@ def _statically_scheduled(
         return None
     joined_plan = replace(joined_plan, stores=tma_stores(joined, joined_plan, target, None))
     return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
+
+
+def _as_one(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two of them as
+    a large one of twice the rows; None if it gains nothing by it.
+    """
+    from tileiras.passes.nv_tileaa.form_clusters import LARGE_TILE, is_plain
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
+    from tileiras.planning.operands.tma_stores import tma_stores
+    from tileiras.planning.strategy import would_specialise
+    from tileiras.planning.warp_roles.store_warp import with_store_warp
+
+    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
+        return None
+    if plan.warpgroups > 1 or len(plan.dots) != 1:
+        return None
+    [planned] = plan.dots.values()
+    if planned.rows * planned.columns * TILES < LARGE_TILE or not is_plain(planned):
+        return None
+    changed = with_static_tile_scheduler(func)
+    loop = _tile_loop(changed) if changed is not None else None
+    dots = [op for op in changed.walk() if isinstance(op, aa.DotOp)] if changed is not None else []
+    if changed is None or loop is None or not TilesAsOne(loop, dots[0]).join():
+        return None
+    changed.properties["two_tiles"] = StringAttr("rows")
+    joined = would_specialise(changed, target)
+    if joined is None or joined.shape.ctas > 1 or joined.warpgroups == 1 or not _fits(joined):
+        return None
+    joined = replace(joined, stores=tma_stores(changed, joined, target, None))
+    return changed if with_store_warp(changed, joined, target).has_store_warp else None
 
 
 def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import (
@@ -31,8 +31,6 @@ from tileiras.planning.operands.tma import (
 )
 
 _STRUCTURED = (aa.ForOp, aa.LoopOp, aa.IfOp)
-_LOOKED_UP = aa.TiledLoadOp | aa.LoadOp | aa.UnsplatOp | aa.SplatOp | aa.ReshapeOp
-"""Ways from a number to one that memory has at its place."""
 
 
 @dataclass
@@ -49,7 +47,7 @@ class Multicast:
     )
     apart: dict[OperandLoad, int] = field(default_factory=dict[OperandLoad, int])
     ranked: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
-    """Values that are wanted as they are in the other CTA, too."""
+    """Scalars whose value in the other CTA is wanted, too."""
 
     def sharers(self, load: OperandLoad) -> int:
         """CTAs that a shared tile is the same for: of halves that pairs have, one of each."""
@@ -112,22 +110,16 @@ def _sharers(load: OperandLoad, cluster_size: int, apart: int) -> int:
 
 
 def _collect(value: SSAValue, ranked: dict[SSAValue, int], needed: dict[SSAValue, None]) -> bool:
-    """Notes what an index is made from as far as it depends on the rank; False if by more than
-    arithmetic, and by looking it up: the producer does so for itself, and for the other CTA."""
+    """Notes what a scalar is made from as far as it depends on the rank; False if by more than
+    arithmetic."""
     if value not in ranked or value in needed:
         return True
     op = value.owner
-    if not isinstance(op, ElementwiseOp | aa.GetClusterRankOp | _LOOKED_UP):
+    is_arithmetic = isinstance(op, ElementwiseOp | aa.GetClusterRankOp)
+    if not isinstance(op, Operation) or not is_arithmetic or isinstance(value.type, TensorType):
         return False
     needed[value] = None
-    return all(_collect(operand, ranked, needed) for operand in _sources(op))
-
-
-def _sources(op: Operation) -> Iterable[SSAValue]:
-    """What an operation's result is made from; tokens do not count: a producer that looks
-    something up follows no write.
-    """
-    return (operand for operand in op.operands if not isinstance(operand.type, MemTokenType))
+    return all(_collect(operand, ranked, needed) for operand in op.operands)
 
 
 def rank_dependent(func: aa.FuncOp) -> dict[SSAValue, int]:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.product_text import ProductKernel
-from tests.kernels.random_products import dense_case, make_case
+from tests.kernels.random_products import make_case
 from tests.kernels.stage_comparison import passes
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
-from tileiras.interpreter.ptx import Limits, run_ptx
 from tileiras.ir_text import parse_text
-from tileiras.options import CompileOptions
 
 PERSISTENT = ProductKernel("f16", (64, 256, 64), form="persistent")
 CLUSTERED = ProductKernel("f16", (128, 128, 64), cluster=2)
@@ -112,48 +107,6 @@ def test_loops_over_tiles_that_sum_up_are_not_clustered():
     assert kernel_of(placed(head + loop)).cluster_size == 1
     fixed = loop.replace("(%x to %space#1, step %nx)", "(%c0 to %space#1, step %nx)")
     assert kernel_of(placed(head + fixed)).cluster_size == 2
-
-
-def looked_up(text: str, which: str, how: str = "weak") -> str:
-    """The persistent kernel, whose rows or columns of tiles a table names."""
-    line = next(line for line in text.splitlines() if line.startswith(f"    %{which} = "))
-    table = f"""{line.replace(which, "number")}
-    %entry = offset %locks, %number : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
-    %{which}, %looked = load_ptr_tko {how} %entry token = %t0 : tile<ptr<i32>> -> tile<i32>, token"""
-    return text.replace(line, table)
-
-
-@pytest.mark.parametrize("which", ["row", "column"])
-def test_tiles_at_looked_up_places_are_shared(which: str):
-    func = kernel_of(placed(looked_up(PERSISTENT.text(), which)))
-    assert func.cluster_size == 2
-    assert all(copy.multicast_if is not None for copy in copies(func))
-    producers = [op for op in func.walk() if isinstance(op, pl.ProducerAcquireOp)]
-    [loop] = {op.parent_op() for op in producers}
-    tiles = loop.parent_op() if loop is not None else None
-    assert isinstance(tiles, aa.ForOp)
-    # One for its own tile, and one for that of the other CTA.
-    assert sum(isinstance(op, tas.LoadOp) for op in tiles.body.block.ops) == 2
-
-
-def test_places_that_others_may_write_are_looked_up_by_no_producer():
-    text = looked_up(PERSISTENT.text(), "column", "relaxed device")
-    assert kernel_of(placed(text)).cluster_size == 1
-
-
-@pytest.mark.parametrize("which", ["row", "column"])
-@pytest.mark.parametrize("table", [(0, 1, 2), (1, 2, 0)])
-def test_tiles_at_looked_up_places_are_right(which: str, table: tuple[int, ...]):
-    """In the PTX machine: two clusters, whose CTAs look up the same place, and others."""
-    kernel = replace(PERSISTENT, whole=True)
-    options = CompileOptions(emit="ptx", gpu_name="sm_90")
-    text = compile_module(looked_up(kernel.text(), which).encode(), options).output.decode()
-    assert "multicast::cluster" in text
-    case = dense_case(kernel, (3 * 64, 3 * 256, 128), 4, 1, 1)
-    arguments = case.arguments()
-    arguments[3] = np.array(table, np.int32)
-    run_ptx(text, arguments, case.grid, limits=Limits(resident=4))
-    assert case.difference(arguments[2]) == ""
 
 
 SIMULATED = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, UnitAttr, i1, i32
@@ -64,8 +63,6 @@ class ProducerBuilder(OpBuilder):
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
         self.tensors = ProducerTensors(program, self.values, self.emit)
-        of_peer = ChainMap(self.peers, self.values)
-        self.peer_tensors = ProducerTensors(program, of_peer, self.emit, self.tensors)
         self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
         """Descriptors by memref, type of the view, and box."""
         self.renewed: dict[SSAValue, None] = {}
@@ -94,7 +91,7 @@ class ProducerBuilder(OpBuilder):
             case aa.TiledLoadOp() | aa.LoadOp() if self.plan.pipeline_of(op) is not None:
                 self._copy_load(op)
             case aa.LoadOp() | aa.UnsplatOp():
-                self._make_tensor(op)
+                self.tensors.make(op)
             case aa.ForOp() | aa.LoopOp():
                 self._copy_loop(op)
             case aa.IfOp():
@@ -114,7 +111,7 @@ class ProducerBuilder(OpBuilder):
                     self.emit(pl.ProducerTailOp, [pipe])
                 self.emit(aa.ReturnOp)
             case _ if op.results and isinstance(op.results[0].type, TensorType):
-                self._make_tensor(op)
+                self.tensors.make(op)
             case _:
                 operands = [self.values[operand] for operand in op.operands]
                 types = [result.type for result in op.results]
@@ -122,12 +119,6 @@ class ProducerBuilder(OpBuilder):
                 self.values.update(zip(op.results, copy.results, strict=True))
                 if op.results and op.results[0] in self.multicast.ranked:
                     self._compute_for_peer(op)
-
-    def _make_tensor(self, op: Operation) -> None:
-        """A tile or what is read off one; for the other CTA, too, if it is wanted."""
-        self.tensors.make(op)
-        if op.results[0] in self.multicast.ranked:
-            self.peer_tensors.make(op)
 
     def _compute_for_peer(self, op: Operation) -> None:
         """Computes for the other CTA what depends on the rank."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -20,23 +20,12 @@ Emit = Callable[..., Operation]
 
 
 class ProducerTensors:
-    """Tiles of the producer by value and layout; `scalars` has everything else.
+    """Tiles of the producer by value and layout; `scalars` has everything else."""
 
-    `own`: the producer's, where these are those of another CTA; what is not made for that CTA is
-    the same for both.
-    """
-
-    def __init__(
-        self,
-        program: RoleProgram,
-        scalars: MutableMapping[SSAValue, SSAValue],
-        emit: Emit,
-        own: ProducerTensors | None = None,
-    ):
+    def __init__(self, program: RoleProgram, scalars: dict[SSAValue, SSAValue], emit: Emit):
         self.layouts, self.accesses = program.layouts, program.accesses
         self.scalars = scalars
         self.emit = emit
-        self.own = own
         self._made: dict[tuple[SSAValue, LinearLayout], SSAValue] = {}
 
     def get(self, value: SSAValue, layout: LinearLayout) -> SSAValue:
@@ -44,8 +33,6 @@ class ProducerTensors:
         if not isinstance(value.type, TensorType):
             return self.scalars[value]
         made = self._made.get((value, layout))
-        if made is None and self.own is not None:
-            return self.own.get(value, layout)
         if made is None:
             raise InternalError("the producer lacks a tile in a layout")
         return made

@@ -228,31 +228,19 @@ def _of_first_round(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]
         return ()
     for number, pipeline in enumerate(plan.pipelines):
         loop = pipeline.loads[0].parent_op()
-        tiles = round_of(loop) if isinstance(loop, aa.ForOp) else None
-        if not isinstance(loop, aa.ForOp) or tiles is None:
+        tiles = loop.parent_op() if isinstance(loop, aa.ForOp) else None
+        if not isinstance(loop, aa.ForOp) or not isinstance(tiles, aa.ForOp):
             continue
         start = _of_loop(plan, number, pipeline)
         if start is None or tiles.parent_op() is not func or len(tiles.body.block.args) > 1:
             continue
         indices = [index for load in start.loads for index in load.indices]
         others = [index for index in indices if not is_number_of(index, loop)]
-        if isinstance(branch := loop.parent_op(), aa.IfOp):
-            others.append(branch.condition)
         bounds = (loop.lower_bound, loop.upper_bound, loop.step)
         are_known = all(_is_made_before(value, tiles) for value in bounds)
         if are_known and numbers_of_tile(tiles, others) is not None:
             return (replace(start, first_round=True),)
     return ()
-
-
-def round_of(loop: aa.ForOp) -> aa.ForOp | None:
-    """The loop over tiles that a loop for one of them is in, or in whose branch it is, if that is
-    taken.
-    """
-    around: Operation | None = loop.parent_op()
-    if isinstance(around, aa.IfOp) and loop.parent_block() is around.then_region.first_block:
-        around = around.parent_op()
-    return around if isinstance(around, aa.ForOp) else None
 
 
 def numbers_of_tile(tiles: aa.ForOp, wanted: Sequence[SSAValue]) -> list[Operation] | None:
@@ -307,11 +295,9 @@ def _one_runs(loops: Sequence[Operation | None], func: aa.FuncOp) -> bool:
 
 
 def _of_loop(plan: RolePlan, number: int, pipeline: Pipeline) -> PrologueFill | None:
-    """The prologue fill of the loop that a pipeline is for, or of the first one in rounds."""
+    """The prologue fill of the loop that a pipeline is for."""
     loop = pipeline.loads[0].parent_op()
-    if not pipeline.may_grow or not isinstance(loop, aa.ForOp):
-        return None
-    if len(pipeline.contents) != 1 and round_of(loop) is None:
+    if len(pipeline.contents) != 1 or not pipeline.may_grow or not isinstance(loop, aa.ForOp):
         return None
     if not _counts_up(loop):
         return None
@@ -323,7 +309,7 @@ def _of_loop(plan: RolePlan, number: int, pipeline: Pipeline) -> PrologueFill | 
     if any(_is_filled_in(other, loop) for other in others):
         return None
     loads: list[aa.TiledLoadOp] = []
-    for load in pipeline.contents[0]:
+    for load in pipeline.loads:
         if not isinstance(load, aa.TiledLoadOp) or not _is_simple(load, loop, plan):
             return None
         loads.append(load)

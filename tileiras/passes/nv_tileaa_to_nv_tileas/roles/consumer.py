@@ -53,7 +53,6 @@ from tileiras.planning.schedule.prologue import (
     is_number_of,
     loop_over_tiles,
     numbers_of_tile,
-    round_of,
 )
 
 FINISHED = {"pending": IntAttr(0)}
@@ -301,9 +300,9 @@ class ConsumerSide:
         """Before a loop over tiles: the first tiles of its first iteration, if there is one."""
         for start in self.starts:
             loop = start.before
-            if not start.first_round or not isinstance(loop, aa.ForOp):
+            if not start.first_round or loop.parent_op() is not op:
                 continue
-            if not isinstance(op, aa.ForOp) or round_of(loop) is not op:
+            if not isinstance(op, aa.ForOp) or not isinstance(loop, aa.ForOp):
                 continue
             pipeline = self.pipelines[start.pipeline]
             pairs = [(bound, materializer.plain(bound)) for bound in (op.lower_bound, op.upper_bound)]
@@ -312,10 +311,6 @@ class ConsumerSide:
                 materializer.plain, (loop.lower_bound, loop.upper_bound, loop.step)
             )
             has_round = runs(materializer, op, *(value for _, value in pairs))
-            if isinstance(branch := loop.parent_op(), aa.IfOp):
-                is_taken = self._first(materializer, first, branch.condition)
-                both = materializer.emit(aa.AndIOp, [has_round, is_taken], [has_round.type])
-                has_round = both.results[0]
             until = materializer.emit(aa.SelectOp, [has_round, upper, lower], [upper.type])
             known: dict[OperandLoad, SSAValue] = {}
             for load, of in self.uniform.firsts.items():
@@ -346,8 +341,6 @@ class ConsumerSide:
         first = {tiles.body.block.args[0]: materializer.plain(tiles.lower_bound)}
         wanted = [index for load in start.loads for index in load.indices]
         wanted = [index for index in wanted if not is_number_of(index, start.before)]
-        if isinstance(branch := start.before.parent_op(), aa.IfOp):
-            wanted.append(branch.condition)
         made = numbers_of_tile(tiles, wanted)
         if made is None:
             raise InternalError("a place is more than arithmetic", where="prologue fill")

@@ -42,7 +42,7 @@ from tileiras.planning.operands.tma import (
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
-from tileiras.planning.schedule.prologue import PrologueFill, round_of
+from tileiras.planning.schedule.prologue import PrologueFill
 
 _TRUE = DenseAttr(TileType(i1), b"\xff")
 
@@ -214,9 +214,8 @@ class ProducerBuilder(OpBuilder):
         self, start: PrologueFill, bounds: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
         """The bounds of a loop in the first iteration of that over tiles; none is left of others."""
-        loop, (lower, upper, step) = start.before, bounds
-        tiles = round_of(loop) if isinstance(loop, aa.ForOp) else None
-        if tiles is None:
+        tiles, (lower, upper, step) = start.before.parent_op(), bounds
+        if not isinstance(tiles, aa.ForOp):
             raise InternalError("a first round is in no loop", where="prologue fill")
         number, first = self.values[tiles.body.block.args[0]], self.values[tiles.lower_bound]
         is_first = all_equal(self, [(number, first)])

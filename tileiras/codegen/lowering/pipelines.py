@@ -370,8 +370,6 @@ class RoleState:
     """
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
-    last_fill: Operation | None = None
-    """The prologue fill behind which they get them, None if every run of theirs has one."""
     waits_for_barriers: bool = False
     """Whether the consumers' first use of mbarriers has to wait until they are made."""
     working_warps: int = 1

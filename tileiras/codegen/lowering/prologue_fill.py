@@ -73,21 +73,15 @@ def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
     total = b.mul(step, b.i64(stages))
     goes_on = b.icmp("sgt", span, total)
     after = b.add(lower, b.trunc(total, i32))
-    after = b.select(goes_on, after, upper)
-    ctx.values[op.result] = after
+    ctx.values[op.result] = b.select(goes_on, after, upper)
     count = b.i32(0)
     for stage in range(stages):
         is_filled = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
         count = b.add(count, b.zext(is_filled, i32))
     position, parity = pipeline.position(ctx)
     wraps = b.icmp("eq", count, b.i32(pipeline.stages))
-    stage, round = b.select(wraps, b.i32(0), count), b.zext(wraps, i32)
-    if op.again is not None:
-        is_filled = b.icmp("ne", count, b.i32(0))
-        stage = b.select(is_filled, stage, position.get(b))
-        round = b.select(is_filled, round, parity.get(b))
-    position.set(b, stage)
-    parity.set(b, round)
+    position.set(b, b.select(wraps, b.i32(0), count))
+    parity.set(b, b.zext(wraps, i32))
 
 
 def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
@@ -101,8 +95,6 @@ def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
     span = b.sub(upper, lower)
     stages = _stages(ctx, op, pipeline)
     fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
-    if op.first_round is not None and fill is _fill_unrolled:
-        fill = _fill_only_used
     if op.at_start is None:
         fill(ctx, pipeline, loads, (span, step), stages)
     else:
@@ -116,19 +108,8 @@ def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
         fill(ctx, pipeline, loads, (span, step), stages)
         b.br(after)
         ctx.start_block(after)
-    if ctx.roles.late_registers and ctx.roles.last_fill in (None, op):
+    if ctx.roles.late_registers:
         b.setmaxnreg(ctx.roles.late_registers, "inc")
-
-
-def _fill_only_used(
-    ctx: KernelLowering,
-    pipeline: Pipeline,
-    loads: list[_Rows],
-    bounds: tuple[SSAValue, SSAValue],
-    stages: int,
-) -> None:
-    """The same, by a branch for each stage: what the loop has no use for is left alone."""
-    _fill_unrolled(ctx, pipeline, loads, bounds, stages, are_guarded=True)
 
 
 def _fill_unrolled(
@@ -137,16 +118,13 @@ def _fill_unrolled(
     loads: list[_Rows],
     bounds: tuple[SSAValue, SSAValue],
     stages: int,
-    *,
-    are_guarded: bool = False,
 ) -> None:
     """A stage after the other; one thread arrives for all. `bounds`: the loop's span and step."""
     b, (span, step) = ctx.b, bounds
     filled: list[SSAValue] = []
     for stage in range(stages):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        with ctx.where(filled[-1] if are_guarded and stage else None):
-            _fill(ctx, pipeline, loads, b.i32(stage), filled[-1])
+        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1])
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):

@@ -280,10 +280,8 @@ def _run_consumers(
         ctx.roles.meet(ctx)
     if ctx.roles.tensor_memory is not None:
         find_tensor_memory(ctx)
-    fills = [inner for inner in op.consumer.block.ops if isinstance(inner, pl.PrologueFillOp)]
-    if ctx.roles.hurries and (fills or _prologue_fills(op.consumer.block) == 1):
+    if ctx.roles.hurries and _prologue_fills(op.consumer.block) == 1:
         ctx.roles.late_registers = registers
-        ctx.roles.last_fill = fills[-1] if fills else None
     elif registers:
         b.setmaxnreg(registers, "inc")
     b.cta_barrier = (CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)

@@ -237,8 +237,7 @@ class PrologueFillOp(IRDLOperation):
     that are `skipped` (1) there is one of the `conditions` under which their tiles are not copied.
     `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
     the producer looks for tensor maps that are made. `at_start`: where there is no iteration
-    nothing is copied, not even zeros: others have the stages. `first_round`: neither is to stages
-    that a short loop has no use for, which go on to other tiles.
+    nothing is copied, not even zeros: others have the stages.
     """
 
     name = "nv_tileas.async.pipeline.prologue_fill"
@@ -258,7 +257,6 @@ class PrologueFillOp(IRDLOperation):
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
     at_start = opt_prop_def(UnitAttr)
-    first_round = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
@@ -267,8 +265,7 @@ class ProducerSkipOp(IRDLOperation):
     """Passes over the iterations of a loop that are filled by the prologue; gives the first one
     after.
 
-    They fill the first `stages` of the pipeline, which nothing has been copied into before; or, if
-    it is `again` and there are none, what has been copied stays.
+    They fill the first `stages` of the pipeline, which nothing has been copied into before.
     """
 
     name = "nv_tileas.async.pipeline.producer_skip"
@@ -277,7 +274,6 @@ class ProducerSkipOp(IRDLOperation):
     upper = operand_def()
     step = operand_def()
     stages = opt_prop_def(IntAttr)
-    again = opt_prop_def(UnitAttr)
     result = result_def()
 
 

@@ -96,15 +96,12 @@ class PrologueFillAttr(NamedValues):
 
     `by_bytes`: with fewer predicates. `hurried`: in the first cycles of the kernel. `if_taken`:
     only where the branch that they come before is; without it stages get zeros where it is not.
-    `at_start`: only where the loop over tiles in front of theirs runs no iteration. `first_round`:
-    for the first tiles of the loop over tiles around theirs.
+    `at_start`: only where the loop over tiles in front of theirs runs no iteration.
     """
 
     name = "nv_tileas.prologue_fill"
     required: ClassVar[tuple[str, ...]] = ("pipeline",)
-    optional: ClassVar[tuple[str, ...]] = (
-        *("stages", "by_bytes", "hurried", "if_taken", "at_start", "first_round"),
-    )
+    optional: ClassVar[tuple[str, ...]] = ("stages", "by_bytes", "hurried", "if_taken", "at_start")
 
 
 @irdl_attr_definition

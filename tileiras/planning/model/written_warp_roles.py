@@ -46,7 +46,7 @@ from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles, s
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, SlicedAccess, needed_values
 
-FLAGS = ("by_bytes", "hurried", "if_taken", "at_start", "first_round")
+FLAGS = ("by_bytes", "hurried", "if_taken", "at_start")
 """What prologue fills may be said to be, in the order of `PrologueFill`."""
 _Structured = aa.ForOp | aa.LoopOp | aa.IfOp
 

@@ -21,12 +21,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import IntegerType, TensorType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import comes_before, op_block
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
@@ -53,8 +52,7 @@ class PrologueFill:
     its stages lie in the same memory. Those before a branch come `if_taken` where its stages get
     tiles of loops outside of it, too: threads would write zeros where it is not, beside the tile
     for a later loop. Where none comes they may: a condition costs full attention of 128x64 5 %
-    (921, 966 us on one H100). Those of a `first_round` are for the first tiles of a loop over tiles
-    around theirs, which they come before.
+    (921, 966 us on one H100).
     """
 
     before: Operation
@@ -65,7 +63,6 @@ class PrologueFill:
     hurried: bool = False
     if_taken: bool = False
     at_start: bool = False
-    first_round: bool = False
 
 
 def prologue_fills(
@@ -99,9 +96,7 @@ def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[Prol
     if multicast.loads or plan.is_in_tmem:
         return ()
     if plan.stores:
-        if not plan.has_store_warp:
-            return ()
-        return (*_of_first_round(func, plan), *_of_last_tile(func, plan))
+        return _of_last_tile(func, plan) if plan.has_store_warp else ()
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
@@ -220,48 +215,6 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
         if all(_is_made_before(value, tiles) for value in needed):
             return (replace(start, at_start=True),)
     return ()
-
-
-def _of_first_round(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
-    """The prologue fill of the loop for the tiles of each round, for the first of them."""
-    if func.static_tile_scheduler is None:
-        return ()
-    for number, pipeline in enumerate(plan.pipelines):
-        loop = pipeline.loads[0].parent_op()
-        tiles = loop.parent_op() if isinstance(loop, aa.ForOp) else None
-        if not isinstance(loop, aa.ForOp) or not isinstance(tiles, aa.ForOp):
-            continue
-        start = _of_loop(plan, number, pipeline)
-        if start is None or tiles.parent_op() is not func or len(tiles.body.block.args) > 1:
-            continue
-        indices = [index for load in start.loads for index in load.indices]
-        others = [index for index in indices if not is_number_of(index, loop)]
-        bounds = (loop.lower_bound, loop.upper_bound, loop.step)
-        are_known = all(_is_made_before(value, tiles) for value in bounds)
-        if are_known and numbers_of_tile(tiles, others) is not None:
-            return (replace(start, first_round=True),)
-    return ()
-
-
-def numbers_of_tile(tiles: aa.ForOp, wanted: Sequence[SSAValue]) -> list[Operation] | None:
-    """What computes scalars from the number of a tile, in the body of a loop over tiles; None if it
-    is more than arithmetic.
-    """
-    needed: dict[Operation, None] = {}
-    pending = list(wanted)
-    while pending:
-        value = pending.pop()
-        owner = value.owner
-        if _is_made_before(value, tiles) or is_number_of(value, tiles):
-            continue
-        if not isinstance(owner, ElementwiseOp | aa.ConstantOp):
-            return None
-        if owner.parent_op() is not tiles or isinstance(value.type, TensorType):
-            return None
-        if owner not in needed:
-            needed[owner] = None
-            pending += owner.operands
-    return [op for op in tiles.body.block.ops if op in needed]
 
 
 def _is_made_before(value: SSAValue, op: Operation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i32
@@ -23,7 +23,6 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     is_at_start,
     one_time,
     place_prologue_fill,
-    runs,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import stage_offset, tile_type
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
@@ -31,10 +30,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.smem_transpose import (
     transposed_words,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.sums import SumsInTmem
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
-    UniformOperands,
-    all_equal,
-)
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import UniformOperands
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.accumulation import running_position
 from tileiras.planning.mma.mma_sync import MmaSyncDot
@@ -47,13 +43,7 @@ from tileiras.planning.operands.tma import (
     SharedOperand,
     is_by_tma,
 )
-from tileiras.planning.operands.uniform import differing_indices
-from tileiras.planning.schedule.prologue import (
-    PrologueFill,
-    is_number_of,
-    loop_over_tiles,
-    numbers_of_tile,
-)
+from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -274,10 +264,8 @@ class ConsumerSide:
         if self.sums is not None:
             self.sums.clear(materializer, op)
         bounds = operands
-        self._start_first_round(materializer, op)
         self._start_last_tile(materializer, op)
-        starts = [start for start in self.starts if start.before is op]
-        starts = [start for start in starts if not (start.at_start or start.first_round)]
+        starts = [start for start in self.starts if start.before is op and not start.at_start]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -295,61 +283,6 @@ class ConsumerSide:
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
                 self._wait_for_slot(materializer, load)
-
-    def _start_first_round(self, materializer: Materializer, op: Operation) -> None:
-        """Before a loop over tiles: the first tiles of its first iteration, if there is one."""
-        for start in self.starts:
-            loop = start.before
-            if not start.first_round or loop.parent_op() is not op:
-                continue
-            if not isinstance(op, aa.ForOp) or not isinstance(loop, aa.ForOp):
-                continue
-            pipeline = self.pipelines[start.pipeline]
-            pairs = [(bound, materializer.plain(bound)) for bound in (op.lower_bound, op.upper_bound)]
-            first = self._numbers_of_first_tile(materializer, op, start)
-            lower, upper, step = map(
-                materializer.plain, (loop.lower_bound, loop.upper_bound, loop.step)
-            )
-            has_round = runs(materializer, op, *(value for _, value in pairs))
-            until = materializer.emit(aa.SelectOp, [has_round, upper, lower], [upper.type])
-            known: dict[OperandLoad, SSAValue] = {}
-            for load, of in self.uniform.firsts.items():
-                if load not in start.loads or not isinstance(load, aa.TiledLoadOp):
-                    continue
-                if not isinstance(of, aa.TiledLoadOp):
-                    continue
-                differing = [
-                    (self._first(materializer, first, one), self._first(materializer, first, other))
-                    for one, other in differing_indices(of, load)
-                ]
-                same = all_equal(materializer, differing)
-                if same is not None:
-                    known[load] = materializer.emit(pl.UniformOp, [same], [same.type]).results[0]
-            bounds = [lower, until.results[0], step]
-            place_prologue_fill(materializer, start, pipeline, bounds, known, first)
-
-    def _first(
-        self, materializer: Materializer, first: Mapping[SSAValue, SSAValue], value: SSAValue
-    ) -> SSAValue:
-        """A scalar as it is in the first iteration of a loop over tiles."""
-        return first[value] if value in first else materializer.plain(value)
-
-    def _numbers_of_first_tile(
-        self, materializer: Materializer, tiles: aa.ForOp, start: PrologueFill
-    ) -> dict[SSAValue, SSAValue]:
-        """The places of the tiles of the first iteration of a loop over tiles, in front of it."""
-        first = {tiles.body.block.args[0]: materializer.plain(tiles.lower_bound)}
-        wanted = [index for load in start.loads for index in load.indices]
-        wanted = [index for index in wanted if not is_number_of(index, start.before)]
-        made = numbers_of_tile(tiles, wanted)
-        if made is None:
-            raise InternalError("a place is more than arithmetic", where="prologue fill")
-        for op in made:
-            operands = [self._first(materializer, first, value) for value in op.operands]
-            types = [result.type for result in op.results]
-            copy = materializer.emit(type(op), operands, types, op.properties)
-            first.update(zip(op.results, copy.results, strict=True))
-        return first
 
     def _start_last_tile(self, materializer: Materializer, op: Operation) -> None:
         """Before a loop over tiles: the first tiles for the one behind it, if it does not run."""

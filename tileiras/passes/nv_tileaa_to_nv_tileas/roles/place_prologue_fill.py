@@ -49,30 +49,17 @@ def is_at_start(
     return builder.emit(aa.CmpIOp, limits, [i1], properties).results[0]
 
 
-def runs(builder: OpBuilder, tiles: aa.ForOp, lower: SSAValue, upper: SSAValue) -> SSAValue:
-    """i1: whether a loop over tiles with these bounds has an iteration."""
-    signedness = Signedness.SIGNED if tiles.unsigned_cmp is None else Signedness.UNSIGNED
-    properties = {
-        "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
-        "signedness": SignednessAttr(signedness),
-    }
-    return builder.emit(aa.CmpIOp, [lower, upper], [i1], properties).results[0]
-
-
 def place_prologue_fill(
     materializer: Materializer,
     start: PrologueFill,
     pipeline: SSAValue,
     bounds: Sequence[SSAValue],
     skipped: Mapping[OperandLoad, SSAValue],
-    first: Mapping[SSAValue, SSAValue] | None = None,
 ) -> None:
     """Copies the tiles of the first iterations of a loop with these bounds into the stages.
 
-    `skipped`: loads that need not be copied under a condition. `first`: what numbers are in the
-    first round.
+    `skipped`: loads that need not be copied under a condition.
     """
-    first = first or {}
     views: list[SSAValue] = []
     indices: list[SSAValue] = []
     follows: list[int] = []
@@ -85,8 +72,7 @@ def place_prologue_fill(
         axes.append(axis)
         for index in load.indices:
             follows.append(int(is_number_of(index, start.before)))
-            made = first[index] if index in first else None
-            indices.append(bounds[0] if follows[-1] else made or materializer.plain(index))
+            indices.append(bounds[0] if follows[-1] else materializer.plain(index))
     sizes = [place_bytes(load) for load in start.loads]
     conditions = [skipped[load] for load in start.loads if load in skipped]
     segments = [1, 1, 1, 1, len(views), len(indices), len(conditions)]
@@ -104,10 +90,8 @@ def place_prologue_fill(
         properties["by_bytes"] = UnitAttr()
     if start.hurried:
         properties["hurried"] = UnitAttr()
-    if start.at_start or start.first_round:
+    if start.at_start:
         properties["at_start"] = UnitAttr()
-    if start.first_round:
-        properties["first_round"] = UnitAttr()
     materializer.emit(
         pl.PrologueFillOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties
     )

@@ -197,11 +197,7 @@ class ProducerBuilder(OpBuilder):
 
     def _skip(self, start: PrologueFill, bounds: Sequence[SSAValue]) -> SSAValue:
         """Leaves stages to the consumers; gives the first iteration that they leave."""
-        stages: dict[str, Attribute] = {}
-        if start.stages is not None:
-            stages["stages"] = IntAttr(start.stages)
-        if start.first_round:
-            bounds, stages = self._in_first_round(start, bounds), stages | {"again": UnitAttr()}
+        stages = {} if start.stages is None else {"stages": IntAttr(start.stages)}
         if start.at_start:
             lower, upper, step = bounds
             at_start = is_at_start(self, start.before, self.values.__getitem__)
@@ -209,19 +205,6 @@ class ProducerBuilder(OpBuilder):
             bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
-
-    def _in_first_round(
-        self, start: PrologueFill, bounds: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """The bounds of a loop in the first iteration of that over tiles; none is left of others."""
-        tiles, (lower, upper, step) = start.before.parent_op(), bounds
-        if not isinstance(tiles, aa.ForOp):
-            raise InternalError("a first round is in no loop", where="prologue fill")
-        number, first = self.values[tiles.body.block.args[0]], self.values[tiles.lower_bound]
-        is_first = all_equal(self, [(number, first)])
-        operands = [value for value in (is_first, upper, lower) if value is not None]
-        until = self.emit(aa.SelectOp, operands, [upper.type]).results[0]
-        return [lower, until, step]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
         """Notes the results of control flow that the producer uses."""

@@ -40,7 +40,8 @@ class TilesPerCtaPass(IrPass):
     loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
     is large (`two_tiles_of_grid.py`). If a warp of its own can store, such a kernel becomes
-    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). No tile
+    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). Two
+    tiles of 64 rows whose rows follow each other may be one large tile (`tiles_as_one.py`). No tile
     block has more to do than before: if in the last round there are no more tiles than tile blocks,
     each block computes one.
 
@@ -75,12 +76,15 @@ class TilesPerCtaPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
+    is_one = func.two_tiles is not None and func.two_tiles.data == "rows"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         TilesPerCtaPass.name,
         "TilesPerCTA",
-        "two tiles at once: an operand that both read is loaded once",
+        "two tiles whose rows follow each other are computed as one"
+        if is_one
+        else "two tiles at once: an operand that both read is loaded once",
         func.sym_name.data,
         place_of(func),
     )

@@ -118,7 +118,8 @@ def test_what_belongs_to_rows_has_twice_as_many(blocks: tuple[int, int]):
 
 def test_sums_over_rows_need_the_rows_of_a_tile():
     text = aligned_result(FLAT)
-    added = """    %total = reduce %sum dim=0 identities=[0.0 : f32] : tile<64x256xf32> -> tile<256xf32>
+    added = """    %total = reduce %sum dim=0 identities=[0.0 : f32] : tile<64x256xf32>
+      -> tile<256xf32>
       (%one: tile<f32>, %other: tile<f32>) {
         %both = addf %one, %other : tile<f32>
         yield %both : tile<f32>

@@ -200,7 +200,8 @@ class TilesAsOne(TwoTilesInRounds):
 
     def _widen(self, op: Operation) -> None:
         """An operation on twice the rows."""
-        if not isinstance(op, _WIDENED) or (op not in self.cut.sinks and self.cut.is_used_whole(op)):
+        is_whole = op not in self.cut.sinks and self.cut.is_used_whole(op)
+        if is_whole or not isinstance(op, _WIDENED):
             raise CannotCutError(f"'{op.name}' of twice the rows")
         types = [self._type(result) for result in op.results]
         properties = dict(op.properties)

@@ -81,9 +81,7 @@ class WgmmaDot:
 
     def accumulator_registers(self, warpgroups: int) -> int:
         """Registers of a thread for the result."""
-        return accumulator_registers(
-            self.dot, self.family, warpgroups, by_columns=self.by_columns
-        )
+        return accumulator_registers(self.dot, self.family, warpgroups, by_columns=self.by_columns)
 
     def left_registers(self, warpgroups: int) -> int:
         """Registers of a thread for a left operand that comes from registers."""

@@ -11,6 +11,7 @@ from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import Limits, run_ptx
+from tileiras.interpreter.ptx.memory import ARENA
 from tileiras.options import CompileOptions
 
 FLAT = ProductKernel(
@@ -59,3 +60,12 @@ def test_instructions_have_all_columns_of_two_tiles_and_half_of_those_of_one() -
     assert "m64n256k16" in text and "m64n128k16" in text and "m64n64k16" not in text
     alone = ptx(replace(FLAT, order="rows"))
     assert "m64n256k16" in alone and "m64n128k16" not in alone
+
+
+@pytest.mark.parametrize(("blocks", "sms", "stores"), [(1, 4, False), (2, 1, True)])
+def test_a_store_warp_makes_maps_where_it_has_a_tile(blocks: int, sms: int, stores: bool) -> None:
+    m, n, k = SQUARE.tile
+    case = dense_case(SQUARE, (blocks * m, n, k), blocks, 1, 1)
+    run = run_ptx(ptx(SQUARE), case.arguments(), case.grid, limits=Limits(resident=sms))
+    start, end = (run.module_addresses[name] - ARENA for name in ("store_maps", "store_maps_busy"))
+    assert bool(run.memory.data[start:end].any()) == stores

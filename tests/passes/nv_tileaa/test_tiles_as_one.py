@@ -116,6 +116,29 @@ def test_what_belongs_to_rows_has_twice_as_many(blocks: tuple[int, int]):
     assert stages >= 2
 
 
+@pytest.mark.parametrize("blocks", [(2, 1), (3, 2)])
+def test_a_tile_that_is_loaded_first_is_stored_behind_its_load(blocks: tuple[int, int]):
+    text = aligned_result(FLAT)
+    view = next(line for line in text.splitlines() if "%pC = make" in line).rpartition(" : ")[2]
+    added = f"""    %old, %read = load_view_tko weak %pC[%row, %column] token = %t0 : {view}, tile<i32>
+      -> tile<64x256xf16>, token
+    %wide = ftof %old : tile<64x256xf16> -> tile<64x256xf32>
+    %more = addf %sum, %wide : tile<64x256xf32>"""
+    text = with_sum(text, added).replace(
+        "%row, %column] token = %t0 : tile<64x256xf16>",
+        "%row, %column] token = %read : tile<64x256xf16>",
+    )
+    rows, columns = blocks
+    case = dense_case(FLAT, (rows * 64 - 8, columns * 256 - 8, 72), rows * columns, 1, 1)
+    module = parse_text(text, "kernel.mlir")
+    wanted = case.arguments()
+    run_entry(module, "product", wanted, case.grid)
+    for name, _ in changing(module, passes(module, (), "sm_90")):
+        arguments = case.arguments()
+        run_entry(module, "product", arguments, case.grid)
+        np.testing.assert_array_equal(arguments[2], wanted[2], name)
+
+
 def test_sums_over_rows_need_the_rows_of_a_tile():
     text = aligned_result(FLAT)
     added = """    %total = reduce %sum dim=0 identities=[0.0 : f32] : tile<64x256xf32>

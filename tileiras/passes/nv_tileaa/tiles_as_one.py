@@ -171,9 +171,13 @@ class TilesAsOne(TwoTilesInRounds):
         self.common.update(zip(op.results, made.results, strict=True))
 
     def _same(self, value: SSAValue) -> SSAValue:
-        """What is not of twice the rows: the same for both tiles, or has to turn out to be."""
+        """What is not of twice the rows: the same for both tiles, or has to turn out to be; or a
+        token of what is.
+        """
         if value in self.common:
             return self.common[value]
+        if value in self.wide:
+            return self.wide[value]
         first, second = (values.get(value, value) for values in self.values)
         if first is not second:
             self.equal[first, second] = value

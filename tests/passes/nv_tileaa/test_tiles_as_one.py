@@ -120,8 +120,8 @@ def test_what_belongs_to_rows_has_twice_as_many(blocks: tuple[int, int]):
 def test_a_tile_that_is_loaded_first_is_stored_behind_its_load(blocks: tuple[int, int]):
     text = aligned_result(FLAT)
     view = next(line for line in text.splitlines() if "%pC = make" in line).rpartition(" : ")[2]
-    added = f"""    %old, %read = load_view_tko weak %pC[%row, %column] token = %t0 : {view}, tile<i32>
-      -> tile<64x256xf16>, token
+    added = f"""    %old, %read = load_view_tko weak %pC[%row, %column] token = %t0
+      : {view}, tile<i32> -> tile<64x256xf16>, token
     %wide = ftof %old : tile<64x256xf16> -> tile<64x256xf32>
     %more = addf %sum, %wide : tile<64x256xf32>"""
     text = with_sum(text, added).replace(

@@ -79,6 +79,11 @@ def test_not_where_the_tile_would_not_be_large_or_is(tile: tuple[int, int, int])
     assert not is_one(aligned_result(replace(FLAT, tile=tile)))
 
 
+@pytest.mark.parametrize(("depth", "is_deep"), [(16, False), (32, True)])
+def test_not_where_a_stage_has_one_step_of_an_instruction(depth: int, is_deep: bool):
+    assert is_one(aligned_result(replace(FLAT, tile=(64, 256, depth)))) == is_deep
+
+
 def test_not_where_no_warp_stores():
     assert not is_one(FLAT.text())
 

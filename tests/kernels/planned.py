@@ -34,6 +34,9 @@ SPECIALISED: dict[str, Callable[[], bytes]] = {
     "persistent": lambda: persistent(128, 128, 64),
     "two tiles in rounds": lambda: product("f16", (128, 128, 64), form="persistent"),
     "two tiles of the grid": lambda: product("f16", (128, 128, 64), form="numbered"),
+    "two tiles as one": lambda: product(
+        "f16", (64, 256, 64), form="numbered", order="columns", result="f16"
+    ),
     "two small tiles": lambda: product("f16", (64, 128, 64), form="numbered"),
     "stores by a warp": lambda: product("f16", (64, 64, 64), form="persistent", result="f16"),
     "transposed bytes": lambda: product("f8E4M3FN", (128, 128, 128)),

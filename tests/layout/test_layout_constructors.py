@@ -266,7 +266,16 @@ def test_wgmma_accumulators_follow_the_formula_of_the_ptx_isa() -> None:
 
 def test_wgmma_accumulators_need_64_rows_per_warpgroup() -> None:
     with pytest.raises(LayoutError, match="2 warpgroups need 128 rows"):
-        wgmma_accumulator((64, 32), 2)
+        wgmma_accumulator((32, 32), 2)
+
+
+def test_two_warpgroups_have_half_of_the_columns_of_64_rows() -> None:
+    layout, alone = wgmma_accumulator((64, 32), 2), wgmma_accumulator((64, 16), 1)
+    assert layout.is_injective and layout.is_surjective
+    for warp, lane, register in np.ndindex(8, 32, 8):
+        row, column = alone.apply(warp=warp % 4, lane=lane, register=register)
+        place = row, column + 16 * (warp // 4)
+        assert layout.apply(warp=warp, lane=lane, register=register) == place
 
 
 # Shared memory

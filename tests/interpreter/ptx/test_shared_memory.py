@@ -153,7 +153,7 @@ def test_a_wait_that_nobody_ends_is_a_deadlock() -> None:
 
 
 def test_an_mbarrier_must_be_initialised() -> None:
-    """And must not get more arrivals than it expects."""
+    """Once, and must not get more arrivals than it expects."""
     text = kernel("mov.u32 %r10, bar; mbarrier.arrive.shared.b64 _, [%r10];", 0, PIPE)
     with pytest.raises(PtxRuntimeError, match="no mbarrier was initialised"):
         run(text, [])
@@ -161,6 +161,9 @@ def test_an_mbarrier_must_be_initialised() -> None:
     body += "bar.sync 0; mbarrier.arrive.shared.b64 _, [%r10];"
     with pytest.raises(PtxRuntimeError, match="32 arrivals where 8 are pending"):
         run(kernel(body, 0, PIPE), [])
+    twice = "mov.u32 %r10, bar; mbarrier.init.shared.b64 [%r10], 8;\n"
+    with pytest.raises(PtxRuntimeError, match="there is an mbarrier at .* already"):
+        run(kernel(twice, 0, PIPE), [])
 
 
 def test_ctas_of_a_cluster_read_each_other() -> None:

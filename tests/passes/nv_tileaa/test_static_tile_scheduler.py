@@ -142,7 +142,7 @@ def test_one_axis_needs_no_division():
 @pytest.mark.parametrize(
     "kernel",
     [
-        ProductKernel("f16", (64, 256, 64)),
+        ProductKernel("f16", (64, 256, 64), form="numbered"),
         ProductKernel("f16", (256, 128, 64)),
         ProductKernel("f16", (64, 128, 64)),
         ProductKernel("f32", (128, 128, 32)),

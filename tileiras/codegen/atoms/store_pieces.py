@@ -2,6 +2,7 @@
 
 how warpgroups hold the tile                piece                   the next warpgroup's
 rows of 64 (wgmma)                          64 rows, a span         64 rows further
+64 rows for two of them                     64 rows, a span         behind its columns
 columns, of a transposed product            64 rows, 64 columns     64 columns further
 pairs of columns, of one that threads read  64 rows, 64 columns     64 columns further
 lanes of tensor memory, blocks of rows      128 rows, a span        128 rows further
@@ -17,7 +18,7 @@ from enum import StrEnum
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES, widest_swizzle
 from tileiras.codegen.atoms.wgmma import ROWS
 from tileiras.dialects.layout import LayoutError, LinearLayout
-from tileiras.dialects.layout.mma import wgmma_accumulator
+from tileiras.dialects.layout.mma import divides_columns, wgmma_accumulator
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, tmem_accumulator
 from tileiras.dialects.layout.wgmma_rows import register_rows_accumulator
 
@@ -75,6 +76,8 @@ def piece_form(shape: Sequence[int], warpgroups: int, bits: int, held: Held) -> 
     own, steps, ends = ROWS, (ROWS * warpgroups, 1), (rows, columns)
     if held.is_across:
         steps = (ROWS, warpgroups)
+    elif held is Held.ROWS and divides_columns(rows, warpgroups):
+        steps, ends = (ROWS, 1), (rows, columns // warpgroups)
     elif held is Held.LANES:
         own = min(rows, BLOCK_ROWS)
         splits_rows = warpgroups > 1 and rows >= BLOCK_ROWS * warpgroups

@@ -282,13 +282,22 @@ class TmaBuilder(Tcgen05Builder):
     ) -> None:
         """Gives the slot back: one thread, after a barrier behind the last use of its maps."""
         wide = integer_type(64)
-        start = self.ptrtoint(self.address_of(table.maps), wide)
-        distance = self.trunc(self.sub(self.ptrtoint(maps, wide), start), integer_type(32))
-        index = self.udiv(distance, self.i32(table.slot_bytes))
-        row = self.udiv(index, self.i32(table.slots))
-        slot = self.urem(index, self.i32(table.slots))
+        row, slot = self._place_of_maps(table, maps)
         busy = self.gep(self.address_of(table.busy), self.zext(self.shl(row, self.i32(2)), wide))
         if table.keeps:
             is_slot = self.icmp("ult", row, self.i32(_ROWS))
             predicate = is_slot if predicate is None else self.and_(predicate, is_slot)
         self.append(tma.ReleaseSlotOp, (busy, slot, *optional(predicate)))
+
+    def is_tensor_map_slot(self, table: TensorMapTable, maps: SSAValue) -> SSAValue:
+        """i1: whether maps are in a slot that has to be given back, not among those kept."""
+        row, _ = self._place_of_maps(table, maps)
+        return self.icmp("ult", row, self.i32(_ROWS))
+
+    def _place_of_maps(self, table: TensorMapTable, maps: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The row of the table and the slot there in which maps are."""
+        wide = integer_type(64)
+        start = self.ptrtoint(self.address_of(table.maps), wide)
+        distance = self.trunc(self.sub(self.ptrtoint(maps, wide), start), integer_type(32))
+        index = self.udiv(distance, self.i32(table.slot_bytes))
+        return self.udiv(index, self.i32(table.slots)), self.urem(index, self.i32(table.slots))

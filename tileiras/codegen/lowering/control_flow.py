@@ -64,6 +64,10 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     if not isinstance(op, aa.ForOp):
         raise InternalError("the rule of for got another operation")
     source = op.body.block
+    if ctx.roles.is_store_warp and ctx.roles.store_loop is op:
+        from tileiras.codegen.lowering.store_warp import start_store_loop
+
+        start_store_loop(ctx, op)
     upper, step = ctx.value(op.upper_bound), ctx.value(op.step)
     head = block_for(ctx, source.args)
     body, done = ctx.b.new_block(), block_for(ctx, op.results)
@@ -147,7 +151,9 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
         return
     own = ctx.roles.own_store_maps
     if ctx.roles.is_store_warp and own is not None and own.store_pointer is not None:
-        ctx.b.release_tensor_maps(own.table, own.store_pointer, ctx.roles.elected(ctx))
+        from tileiras.codegen.lowering.store_warp import give_own_maps_back
+
+        give_own_maps_back(ctx, own)
     elif ctx.roles.is_store_warp and maps is not None:
         give_maps_back(ctx, maps)
     elif not ctx.roles.is_producer:

@@ -18,6 +18,7 @@ from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.llvmir.tma_builder import TensorMapTable
 from tileiras.codegen.lowering.thread_map import ThreadMap
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -352,6 +353,8 @@ class RoleState:
     maps: RoleState.Maps | None = None
     own_store_maps: RoleState.Maps | None = None
     """Those that the store warp makes for itself, in a slot of its own."""
+    store_loop: aa.ForOp | None = None
+    """The loop in front of which it makes them, None if it has to at its start."""
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])
     freed: bool = False
     """Whether stages are free memory now."""

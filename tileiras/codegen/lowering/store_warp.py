@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.store_pieces import Held, held_layout, piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS, WARPGROUP
+from tileiras.codegen.lowering.barrier_makers import BarrierMakers
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, StorePipeline, Variable
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, RoleState, StorePipeline, Variable
 from tileiras.codegen.lowering.tensor_maps import make_own_store_maps
 from tileiras.codegen.lowering.tile_pieces import CutTile, Piece, cut_tile, warpgroup_number
 from tileiras.codegen.lowering.tma_stores import (
@@ -26,6 +27,7 @@ from tileiras.codegen.lowering.tma_stores import (
     tile_starts,
 )
 from tileiras.codegen.lowering.types import storage_bits
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import GLOBAL, pointer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import tma_stores as ts
@@ -54,13 +56,14 @@ def lower_create_store_pipeline(ctx: KernelLowering, op: Operation) -> None:
     )
 
 
-def init_barriers(ctx: KernelLowering) -> None:
-    """One thread makes the mbarriers of the stages."""
+def init_barriers(ctx: KernelLowering, makers: BarrierMakers) -> None:
+    """Makes the mbarriers of the stages, by one thread or by one of each of several warps."""
     b = ctx.b
     for pipeline in ctx.roles.store_pipelines.values():
-        for number in range(pipeline.all_stages):
-            b.mbarrier_init(pipeline.full_barrier(b, b.i32(number)), WARPS)
-            b.mbarrier_init(pipeline.empty_barrier(b, b.i32(number)), 1)
+        for stage in makers.share(pipeline.all_stages):
+            with ctx.where(stage.exists):
+                b.mbarrier_init(pipeline.full_barrier(b, stage.number), WARPS)
+                b.mbarrier_init(pipeline.empty_barrier(b, stage.number), 1)
 
 
 def lower_stage_for_tma_store(ctx: KernelLowering, op: Operation) -> None:
@@ -101,12 +104,17 @@ def _contents(pieces: Sequence[Piece], pipeline: StorePipeline) -> Iterator[Sequ
         yield pieces[start : start + pipeline.pieces]
 
 
-def start_store_warp(ctx: KernelLowering) -> None:
-    """Meets the others, then waits until the producer has made the tensor maps that it makes."""
+def start_store_warp(ctx: KernelLowering, program: Block) -> None:
+    """Meets the others, then waits until the producer has made the tensor maps that it makes.
+
+    Those that it makes itself it makes in front of the loop with all stores of its program.
+    """
     b, maps = ctx.b, ctx.roles.maps
     if ctx.roles.own_store_maps is not None:
         ctx.roles.meet(ctx)
-        make_own_store_maps(ctx, ctx.roles.own_store_maps)
+        ctx.roles.store_loop = _store_loop(program)
+        if ctx.roles.store_loop is None:
+            make_own_store_maps(ctx, ctx.roles.own_store_maps)
         return
     if maps is None or maps.ready is None:
         raise InternalError("a store warp without tensor maps", where="store_warp")
@@ -117,6 +125,34 @@ def start_store_warp(ctx: KernelLowering) -> None:
     for maker, number in maps.store_maps.items():
         ctx.values[maker] = b.tensor_map(address, number)
         b.acquire_tensor_map(ctx.values[maker])
+
+
+def _store_loop(program: Block) -> aa.ForOp | None:
+    """The loop with all stores of a store warp's program, which it has only then."""
+    loops = [op for op in program.ops if isinstance(op, aa.ForOp)]
+    stores = [op for op in program.walk() if isinstance(op, ts.StoreStageOp)]
+    if len(loops) != 1 or not all(loops[0].is_ancestor(store) for store in stores):
+        return None
+    return loops[0]
+
+
+def start_store_loop(ctx: KernelLowering, loop: aa.ForOp) -> None:
+    """The store warp makes its tensor maps, or is done where there is no iteration.
+
+    The fence that acquires a map stops the copies of the whole SM until the map is there, those of
+    the producer's first tiles, too.
+    """
+    if loop is not ctx.roles.store_loop or ctx.roles.own_store_maps is None:
+        return
+    b = ctx.b
+    storing, done = b.new_block(), b.new_block()
+    predicate = "ult" if loop.unsigned_cmp is not None else "slt"
+    bounds = (ctx.value(loop.lower_bound), ctx.value(loop.upper_bound))
+    b.cond_br(b.icmp(predicate, *bounds), storing, done)
+    ctx.start_block(done)
+    b.ret()
+    ctx.start_block(storing)
+    make_own_store_maps(ctx, ctx.roles.own_store_maps)
 
 
 def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
@@ -174,5 +210,23 @@ def _hand_back(
 
 
 def lower_store_tail(ctx: KernelLowering, op: Operation) -> None:
-    """Waits until all copies are complete, not only read."""
-    ctx.b.tma_store_wait(0)
+    """Waits until all copies are complete; where no slot may be in use until all are read."""
+    own = ctx.roles.own_store_maps
+    ctx.b.tma_store_wait(0, read=own is not None and own.table.keeps)
+
+
+def give_own_maps_back(ctx: KernelLowering, maps: RoleState.Maps) -> None:
+    """Releases the slot of a store warp's own maps, when all copies are complete."""
+    b = ctx.b
+    if maps.store_pointer is None:
+        raise InternalError("a store warp has made no tensor maps", where="store_warp")
+    if not maps.table.keeps:
+        b.release_tensor_maps(maps.table, maps.store_pointer, ctx.roles.elected(ctx))
+        return
+    held, done = b.new_block(), b.new_block()
+    b.cond_br(b.is_tensor_map_slot(maps.table, maps.store_pointer), held, done)
+    ctx.start_block(held)
+    b.tma_store_wait(0)
+    b.release_tensor_maps(maps.table, maps.store_pointer, ctx.roles.elected(ctx))
+    b.br(done)
+    ctx.start_block(done)

@@ -103,9 +103,12 @@ def _own_store_maps(ctx: KernelLowering, makers: list[pl.MakeTensorMapOp]) -> Ro
     """Table and shared memory for the maps of a store warp that makes them for itself.
 
     It does where consumers fetch the first tiles: then the kernel is soon over if its grid is
-    small, and the producer, in whose way the maps would be, may find its own ones kept.
+    small, and the producer, in whose way the maps would be, may find its own ones kept. So may the
+    store warp: then it need not wait at the end until its copies are complete, for which the slot
+    would have to be held.
     """
-    table = TensorMapTable.make(ctx.symbols.unique("store_maps"), len(makers), TENSOR_MAP_SLOTS)
+    name, keeps = ctx.symbols.unique("store_maps"), len(_alike(makers)) == 1
+    table = TensorMapTable.make(name, len(makers), TENSOR_MAP_SLOTS, keeps=keeps)
     size = TENSOR_MAP_BYTES * len(makers)
     scratch = llvm_memory.GlobalOp.make(
         ctx.symbols.unique("store_map_scratch"), size, SHARED, TENSOR_MAP_BYTES
@@ -117,13 +120,17 @@ def _own_store_maps(ctx: KernelLowering, makers: list[pl.MakeTensorMapOp]) -> Ro
 
 
 def make_own_store_maps(ctx: KernelLowering, maps: RoleState.Maps) -> None:
-    """The store warp takes a slot, and makes its maps there."""
+    """The store warp takes a slot, and makes its maps there, or finds kept ones."""
     [makers] = maps.groups
-    maps.store_pointer = ctx.b.claim_tensor_maps(maps.table)
     fills = _alike(makers)
+    if maps.table.keeps:
+        maps.store_pointer = _kept_or_made(ctx, maps, fills[0])
+    else:
+        maps.store_pointer = ctx.b.claim_tensor_maps(maps.table)
     for number, maker in enumerate(maker for alike in fills for maker in alike):
         ctx.values[maker.result] = ctx.b.tensor_map(maps.store_pointer, number)
-    _fill_group(ctx, maps, fills)
+    if not maps.table.keeps:
+        _fill_group(ctx, maps, fills)
     _publish_group(ctx, maps, makers, [ctx.values[maker.result] for maker in makers])
 
 

@@ -27,6 +27,7 @@ from tileiras.codegen.lowering.addressing import register_coordinates
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import store_tile
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.mma import divides_columns
 from tileiras.errors import InternalError
 
 PAIR = 2
@@ -116,7 +117,8 @@ def _held(layout: LinearLayout, warpgroups: int) -> tuple[Held, str]:
     """How warpgroups share a tile out, and by which load from tensor memory it came."""
     shape = layout.shape
     for held in (Held.ROWS, Held.COLUMNS, Held.PAIRS):
-        if shape[-1 if held.is_across else -2] % (ROWS * warpgroups):
+        is_divided = held is Held.ROWS and divides_columns(shape[-2], warpgroups)
+        if shape[-1 if held.is_across else -2] % (ROWS * warpgroups) and not is_divided:
             continue
         if layout == stored_layout(shape, warpgroups, held):
             return held, ""

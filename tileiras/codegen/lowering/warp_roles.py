@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.barrier_makers import BarrierMakers
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.gathers import lower_gather_load, lower_proxy_fence
 from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
@@ -198,7 +199,7 @@ def _lower_producer_warps(
     ctx.start_block(storing)
     ctx.roles.is_store_warp = True
     _find_block(ctx, op)
-    start_store_warp(ctx)
+    start_store_warp(ctx, op.store.block)
     lower_block(ctx, op.store.block)
     ctx.roles.is_store_warp = False
 
@@ -420,22 +421,16 @@ def _make_barriers(ctx: KernelLowering) -> None:
 def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     """One thread makes the mbarriers of all pipelines, or one of each of so many warps some of
     them.
-
-    Each takes some 25 cycles, one after the other in a warp whatever its lanes do (H200).
     """
-    b = ctx.b
-    warp = b.lshr(b.thread_id(), b.i32(5))
+    b, makers = ctx.b, BarrierMakers(ctx.b, warps)
     for pipeline in ctx.roles.pipelines.values():
         # One CTA of a pair hands back stages of both.
         ctas = ctx.cluster_size // (1 + pipeline.is_paired) if pipeline.is_shared else 1
-        for first in range(0, pipeline.stages, warps):
-            stage = b.i32(first) if warps == 1 else b.add(warp, b.i32(first))
-            is_last = first + warps > pipeline.stages
-            exists = b.icmp("ult", stage, b.i32(pipeline.stages)) if is_last else None
-            with ctx.where(exists):
-                _init_full_barrier(ctx, pipeline, stage)
-                b.mbarrier_init(pipeline.empty_barrier(b, stage), pipeline.consumers * ctas)
-    init_store_barriers(ctx)
+        for stage in makers.share(pipeline.stages):
+            with ctx.where(stage.exists):
+                _init_full_barrier(ctx, pipeline, stage.number)
+                b.mbarrier_init(pipeline.empty_barrier(b, stage.number), pipeline.consumers * ctas)
+    init_store_barriers(ctx, makers)
     if ctx.roles.tensor_memory is not None:
         init_product_barriers(ctx)
     if ctx.roles.taken is not None:

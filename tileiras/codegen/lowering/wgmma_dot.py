@@ -32,6 +32,8 @@ from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
 from tileiras.errors import InternalError
 
 ROWS = 64
+WARPS = 4
+"""Warps of a warpgroup."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
@@ -165,6 +167,12 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     rhs = _operand(right_tile, k_axis)
     rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
     repeats = max(1, rows // (ROWS * (ctx.num_warps // 4)))
+    has_columns = rows == ROWS and ctx.num_warps > WARPS
+    columns = rhs.extent // (ctx.num_warps // WARPS) if has_columns else rhs.extent
+    right_place = ctx.value(right_tile)
+    if has_columns:
+        own = ctx.b.mul(_warpgroup(ctx), ctx.b.i32(rhs.extent_offset(columns)))
+        right_place = ctx.b.gep(right_place, ctx.b.zext(own, integer_type(64)))
     if fragments:
         tile = op.rhs if is_transposed else op.lhs
         left = _left_by_threads(ctx, tile, 1 - k_axis, is_smem_transposed=fragments == "both")
@@ -173,11 +181,11 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
             left = replace(left, is_whole=True)
     elif is_in_smem(op.lhs.type):
         left_tile = op.rhs if is_transposed else op.lhs
-        left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats)
+        left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats, is_common=has_columns)
     else:
         left = LeftInRegisters(ctx, ctx.value(op.lhs), len(rhs.k_offsets))
-    right = ctx.b.operand_descriptor(ctx.value(right_tile), rhs)
-    product = Product(ctx, family, left, right, rhs, repeats)
+    right = ctx.b.operand_descriptor(right_place, rhs)
+    product = Product(ctx, family, left, right, rhs, repeats, columns)
     acc = ctx.value(op.acc)
     pending = op.pending.data if op.pending is not None else None
 
@@ -256,7 +264,7 @@ def _sums_of(ctx: KernelLowering, op: wg.WgmmaDotsOp, accs: Sequence[SSAValue]) 
     else:
         left = _left_by_threads(ctx, op.common, 1 - k_axis, is_smem_transposed=False)
     right = b.operand_descriptor(ctx.value(op.tiles[0]), rhs)
-    product = Product(ctx, family, left, right, rhs, repeats)
+    product = Product(ctx, family, left, right, rhs, repeats, rhs.extent)
     size = (lanes_of(accs[0].type) or 0) // repeats
     parts = [b.slice(acc, i * size, size) for i in range(repeats) for acc in accs]
     total = product.accumulated(b.concat(parts), op.pending.data)
@@ -277,14 +285,23 @@ def _left_by_threads(
     )
 
 
-def _left_in_shared(ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int) -> LeftInShared:
-    """This warpgroup's rows of a tile in shared memory; K runs along dim `k_axis`."""
+def _warpgroup(ctx: KernelLowering) -> SSAValue:
+    """The number of this warpgroup, of which ptxas knows that it is the same for a warp."""
+    return ctx.b.shfl("idx", ctx.b.lshr(ctx.b.thread_id(), ctx.b.i32(7)), 0)
+
+
+def _left_in_shared(
+    ctx: KernelLowering, tile: SSAValue, k_axis: int, repeats: int, *, is_common: bool = False
+) -> LeftInShared:
+    """This warpgroup's rows of a tile in shared memory; K runs along dim `k_axis`.
+
+    `is_common`: all warpgroups have all rows.
+    """
     b, lhs = ctx.b, _operand(tile, k_axis)
-    warpgroups = ctx.num_warps // 4
+    warpgroups = 1 if is_common else ctx.num_warps // 4
     pointer = ctx.value(tile)
     if warpgroups > 1:
-        group = b.shfl("idx", b.lshr(b.thread_id(), b.i32(7)), 0)
-        rows = b.mul(group, b.i32(lhs.extent_offset(ROWS)))
+        rows = b.mul(_warpgroup(ctx), b.i32(lhs.extent_offset(ROWS)))
         pointer = b.gep(pointer, b.zext(rows, integer_type(64)))
     stride = lhs.extent_offset(ROWS * warpgroups) if repeats > 1 else 0
     return LeftInShared(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)

@@ -104,7 +104,10 @@ class LeftByThreads:
 
 @dataclass(frozen=True)
 class Product:
-    """`left @ right`: `right` is the descriptor of `rhs`; `row_blocks` blocks of 64 rows."""
+    """`left @ right`: `right` is the descriptor of `rhs`; `row_blocks` blocks of 64 rows.
+
+    `columns` are a warpgroup's, of those of `rhs`.
+    """
 
     ctx: KernelLowering
     family: WgmmaFamily
@@ -112,6 +115,7 @@ class Product:
     right: SSAValue
     rhs: SharedOperand
     row_blocks: int
+    columns: int
 
     @property
     def _steps(self) -> range:
@@ -130,7 +134,7 @@ class Product:
         it runs on beside what comes next, which waits for it (`transposed_words`).
         """
         blocks = range(self.row_blocks)
-        atom = WgmmaAtom(self.family, self.rhs.extent)
+        atom = WgmmaAtom(self.family, self.columns)
         if not isinstance(self.left, LeftByThreads):
             left = self.left.part(blocks, self._steps)
             return self._multiply(atom, left, self._steps, acc, adds=adds, wait=pending)
@@ -152,7 +156,7 @@ class Product:
         ptxas writes zeros to the accumulators of instructions with a left operand in registers, and
         of those of a second product behind a loop, as a wait is: with a wait for the first (C7517).
         """
-        atom = WgmmaAtom(self.family, self.rhs.extent)
+        atom = WgmmaAtom(self.family, self.columns)
         left = self.left.part(range(1), self._steps)
         return self._multiply(atom, left, self._steps, None, wait=pending)
 

@@ -135,6 +135,11 @@ def mma_operand_layout(
     return _operand_layout(atom, shape, checked_shape(warps_per_dim), which)
 
 
+def divides_columns(rows: int, warpgroups: int) -> bool:
+    """Whether warpgroups divide the columns of an accumulator, not its rows."""
+    return rows == 64 and warpgroups == 2
+
+
 def wgmma_accumulator(tile_shape: Sequence[int], warpgroups: int) -> LinearLayout:
     """The accumulator of `wgmma.mma_async.m64nNk*` tiled over MxN, warpgroups along M.
 
@@ -142,11 +147,16 @@ def wgmma_accumulator(tile_shape: Sequence[int], warpgroups: int) -> LinearLayou
     fragments for wgmma.mma_async"). One instruction's N is the tile's N, so registers
     [i * N / 2, (i + 1) * N / 2) are the fragment of the i-th 64 rows of the warpgroup.
 
-    Of 16 or 32 rows the warps of one warpgroup have copies.
+    Of 16 or 32 rows the warps of one warpgroup have copies. Of 64 rows two warpgroups have half of
+    the columns each: their instructions have so many columns less.
 
     LayoutError if the tile has fewer than 64 rows per warpgroup otherwise.
     """
     (count,) = checked_shape((warpgroups,))
+    if len(tile_shape) == 2 and divides_columns(tile_shape[0], count):
+        half = tile_shape[1] // 2
+        bases = dict(mma_operand_layout(_C_16X8, (64, half), (4, 1), "C").bases)
+        return LinearLayout(bases | {"warp": (*bases["warp"], (0, half))}, tuple(tile_shape))
     least = 64 * count if count > 1 else 16
     if len(tile_shape) != 2 or tile_shape[0] < least:
         raise LayoutError(f"{count} warpgroups need {64 * count} rows, found tile {tile_shape}")

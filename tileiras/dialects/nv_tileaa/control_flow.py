@@ -48,8 +48,9 @@ class FuncOp(IRDLOperation):
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
     never starts. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
-    tiles, or "blocks": those of two tile blocks, of which the other one ends. `lock_sharers`: the
-    tile blocks that one CTA may run side by side, as they take the same lock.
+    tiles, or "blocks": those of two tile blocks, of which the other one ends; or as one tile of
+    twice the "rows". `lock_sharers`: the tile blocks that one CTA may run side by side, as they
+    take the same lock.
     """
 
     name = "nv_tileaa.func"

@@ -96,11 +96,13 @@ class FilledByAttr(NamedValues):
 class WgmmaAttr(NamedValues):
     """A product by wgmma: `lhs` in smem or registers, the operand whose `fragments` threads read.
 
-    `transposed`: the instructions compute the transposed product.
+    `transposed`: the instructions compute the transposed product. `by_columns`: two warpgroups have
+    half of its columns each.
     """
 
     name = "nv_tileas.wgmma"
     required: ClassVar[tuple[str, ...]] = ("lhs", "fragments", "transposed")
+    optional: ClassVar[tuple[str, ...]] = ("by_columns",)
 
 
 @irdl_attr_definition

@@ -393,6 +393,8 @@ def _init(d: Decoder) -> Execute:
                 cta.fault(line, f"a count of {number}, expected 1 to {MAX_COUNT}", int(thread))
             if offset % 8:
                 cta.fault(line, f"shared address {offset:#x} is not a multiple of 8", int(thread))
+            if offset in owner.mbarriers:
+                cta.fault(line, f"there is an mbarrier at {offset:#x} already", int(thread))
             owner.mbarriers[offset] = Mbarrier(number, number)
 
     return run

@@ -78,10 +78,13 @@ def accumulator_layout(
             return wgmma_tile(shape, warpgroups)
 
 
-def accumulator_registers(op: aa.DotOp, family: WgmmaFamily, warpgroups: int) -> int:
-    """32-bit registers of one thread for the result."""
+def accumulator_registers(
+    op: aa.DotOp, family: WgmmaFamily, warpgroups: int, *, by_columns: bool = False
+) -> int:
+    """32-bit registers of one thread for the result; `by_columns`: warpgroups share columns."""
     rows, columns = op.result.type.get_shape() if isinstance(op.result.type, TensorType) else (0, 0)
-    elements = max(rows * columns // warpgroups, 64 * columns) // 128
+    least = 0 if by_columns else 64 * columns
+    elements = max(rows * columns // warpgroups, least) // 128
     return elements // 2 if family.accumulator == "f16" else elements
 
 

@@ -14,7 +14,8 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.planning.mma.wgmma import Fragments, dot_family
 from tileiras.planning.model.dots import ROWS_PER_WARPGROUP, WgmmaDot
 from tileiras.planning.operands.staged import staged_operands, staged_or_why_not
-from tileiras.planning.operands.swap_ab import MOST_WARPGROUPS, may_be_transposed
+from tileiras.planning.operands.swap_ab import may_be_transposed
+from tileiras.planning.resources.cta import MOST_WARPGROUPS
 
 FEW_ROWS = (16, 32)
 """Fixed: rows of a left operand in registers of which the warps of a warpgroup can have copies."""

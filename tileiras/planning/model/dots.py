@@ -20,6 +20,7 @@ from tileiras.planning.mma.wgmma import (
     is_two_level,
 )
 from tileiras.planning.operands.tma import SharedOperand
+from tileiras.planning.resources.cta import MOST_WARPGROUPS
 
 ROWS_PER_WARPGROUP = 64
 """Fixed: of one wgmma (PTX ISA, "wgmma.mma_async", shapes)."""
@@ -45,6 +46,8 @@ class WgmmaDot:
     """
     transposed: bool = False
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
+    by_columns: bool = False
+    """Whether two warpgroups have half of the columns each, of 64 rows."""
 
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
@@ -64,7 +67,9 @@ class WgmmaDot:
         return self.family.operand_bits
 
     def suits(self, warpgroups: int) -> bool:
-        """Whether every warpgroup has blocks of rows for the instructions."""
+        """Whether every warpgroup has blocks of rows for the instructions, or columns."""
+        if self.by_columns:
+            return warpgroups == MOST_WARPGROUPS
         if self.rows < ROWS_PER_WARPGROUP:
             return warpgroups == 1
         return self.rows % (warpgroups * ROWS_PER_WARPGROUP) == 0
@@ -76,7 +81,7 @@ class WgmmaDot:
 
     def accumulator_registers(self, warpgroups: int) -> int:
         """Registers of a thread for the result."""
-        return accumulator_registers(self.dot, self.family, warpgroups)
+        return accumulator_registers(self.dot, self.family, warpgroups, by_columns=self.by_columns)
 
     def left_registers(self, warpgroups: int) -> int:
         """Registers of a thread for a left operand that comes from registers."""
@@ -111,6 +116,18 @@ class WgmmaDot:
         """Whether the product is summed up by itself and then added to the accumulator."""
         is_one_sum = self.starts_at_zero and shape_of(self.dot.lhs)[-1] <= PARTIAL_K
         return is_two_level(self.dot, self.family) and not is_one_sum
+
+    @property
+    def may_be_by_columns(self) -> bool:
+        """Whether two warpgroups could have half of the columns each."""
+        return (
+            self.fragments is None
+            and self.lhs is not None
+            and self.rows == ROWS_PER_WARPGROUP
+            and self.columns // MOST_WARPGROUPS in self.family.sizes_n
+            and not self.transposed
+            and not self.is_two_level
+        )
 
     @property
     def starts_at_zero(self) -> bool:

@@ -29,14 +29,12 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.operands.tma_stores import is_in_loop
 from tileiras.planning.operands.uniform import differing_indices, may_be_uniform
-from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
+from tileiras.planning.resources.cta import MOST_WARPGROUPS, ROWS_PER_WARPGROUP
 from tileiras.planning.resources.stage_groups import stage_groups
 
 if TYPE_CHECKING:
     from tileiras.planning.model.dots import WgmmaDot
 
-MOST_WARPGROUPS = 2
-"""Policy: consumer warpgroups of a CTA."""
 WORD_BYTES = 4
 """Fixed: bytes of a register."""
 MAX_N = 256
@@ -49,8 +47,15 @@ def oriented(
     """The products of each loop, those transposed that are better computed so.
 
     Where a CTA computes two tiles, sums of one tile and of two have the same registers. Where they
-    leave by TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then.
+    leave by TMA, as 32-bit elements, none is: a warpgroup's 64 columns are two spans then. None is
+    where two tiles are rows of one; the warpgroups that have half of its rows each have half of
+    the columns of a tile alone.
     """
+    if func.two_tiles is not None and func.two_tiles.data == "rows":
+        return {
+            loop: [replace(d, by_columns=d.may_be_by_columns) for d in dots]
+            for loop, dots in loops.items()
+        }
     groups = [group for dots in loops.values() for group in stage_groups(dots)]
     swapped = [group for group in groups if _is_better_transposed(group)]
     if not swapped or any(map(_stores_words, func.walk())):
@@ -139,8 +144,12 @@ def variation_rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     """How often neighbouring tiles load different tiles."""
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
         return VariationRate.OFTEN
+    return rate_of([index for index, _ in differing_indices(first, second)])
+
+
+def rate_of(values: Sequence[SSAValue]) -> VariationRate:
+    """How often one of several scalars changes."""
     known: dict[SSAValue, VariationRate] = {}
-    values = [index for index, _ in differing_indices(first, second)]
     return max((_rate_of(value, known) for value in values), default=VariationRate.NEVER)
 
 

@@ -14,6 +14,8 @@ from tileiras.codegen.target import GpuTarget
 
 WARPGROUP_THREADS = 128
 """Fixed: threads of four warps, which issue a wgmma together (PTX ISA)."""
+MOST_WARPGROUPS = 2
+"""Policy: consumer warpgroups of a CTA."""
 ROWS_PER_WARPGROUP = 64
 """Fixed: of one wgmma; a warpgroup takes as many such blocks of rows as it must."""
 WARP_THREADS = 32

@@ -171,8 +171,14 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
     Loops share pipelines. A product that is still running keeps its stage while the next one waits
     for another. In a kernel whose tiles are `two_tiles` in rounds a loop with one tile has the
     pipeline of one with two; where a CTA computes two tiles, it has a pipeline of its own in the
-    same memory.
+    same memory. So does a loop behind rounds whose tiles are rows of one.
     """
+
+    def are_shared(planned: PlannedDot) -> bool:
+        loop = planned.dot.parent_op()
+        is_in_rounds = loop is not None and not isinstance(loop.parent_op(), aa.FuncOp)
+        return two_tiles == "rounds" or (two_tiles == "rows" and is_in_rounds)
+
     pipelines: dict[tuple[int, int], list[tuple[OperandLoad, ...]]] = {}
     least: dict[tuple[int, int], int] = {}
     sizes: dict[tuple[int, int], int] = {}
@@ -190,7 +196,7 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
             taken.update(dict.fromkeys(beside))
             loads = (*operands, *beside)
             size = sum(map(place_bytes, loads))
-            key = (position, 0 if two_tiles == "rounds" else size)
+            key = (position, 0 if are_shared(dots[0]) else size)
             pipelines.setdefault(key, []).append(loads)
             sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
@@ -199,7 +205,8 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
             )
             stages = 2 if may_run else 1
             least[key] = max(stages, least.get(key, 1))
-    places = _places_within(pipelines) if two_tiles == "blocks" else [None] * len(pipelines)
+    is_within = two_tiles in ("blocks", "rows")
+    places = _places_within(pipelines, sizes) if is_within else [None] * len(pipelines)
     shared = [
         Pipeline(tuple(of), sizes[key], least[key], True, within)
         for (key, of), within in zip(pipelines.items(), places, strict=True)
@@ -207,10 +214,12 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
     return (*shared, *kept.values())
 
 
-def _places_within(pipelines: Iterable[tuple[int, int]]) -> list[int | None]:
-    """For pipelines by position and bytes: the largest of the position, if that is another one."""
+def _places_within(
+    pipelines: Iterable[tuple[int, int]], sizes: Mapping[tuple[int, int], int]
+) -> list[int | None]:
+    """For pipelines by position: the largest of the position, if that is another one."""
     keys = list(pipelines)
-    by_size = sorted(enumerate(keys), key=lambda pipeline: pipeline[1][1])
+    by_size = sorted(enumerate(keys), key=lambda pipeline: sizes[pipeline[1]])
     largest = {position: number for number, (position, _) in by_size}
     found = [largest[position] for position, _ in keys]
     return [None if first == number else first for number, first in enumerate(found)]

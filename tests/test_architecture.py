@@ -193,7 +193,8 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Who plans the warps of a kernel: one pass, and passes that try a change on a copy. Others read
-what stands on the kernel (decisions 0030, 0054). Who decides how tiles go from threads to threads (0041).
+what stands on the kernel (decisions 0030, 0054). Who decides how tiles go from threads to threads
+(0041).
 """
 
 

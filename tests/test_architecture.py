@@ -154,7 +154,6 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "planning/strategy.py",
         "passes/nv_tileaa/coarsen_locks.py",
         "passes/nv_tileaa/dynamic_persistent.py",
-        "passes/nv_tileaa/multicast_remote_tiles.py",
         "passes/nv_tileaa/expand_scaled_dot.py",
         "passes/nv_tileaa/expand_schedule.py",
         "passes/nv_tileaa/form_clusters.py",
@@ -194,8 +193,8 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Who plans the warps of a kernel: one pass, and passes that try a change on a copy. Others read
-what stands on the kernel (decisions 0030, 0054). Who decides how tiles go from threads to threads:
-0041.
+what stands on the kernel (decisions 0030, 0054). Who decides how tiles go from threads to threads
+(0041).
 """
 
 
@@ -356,13 +355,9 @@ LOOKS_AT_CODE: dict[str, str] = {
 
 
 def names_ptx(path: Path) -> bool:
-    """Whether a test names that stage, or takes it from the kernels that tests share."""
-    shared = any(
-        module.startswith("tests.kernels.") and module.rpartition(".")[2].startswith("ptx_of")
-        for module, _ in imports_between_tests(path)
-    )
+    """Whether a test names that stage."""
     nodes = ast.walk(tree_of(path))
-    return shared or any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
+    return any(isinstance(node, ast.Constant) and node.value == "ptx" for node in nodes)
 
 
 @pytest.mark.parametrize("folder", ["passes", "planning"])

@@ -71,9 +71,9 @@ class VectorBuilder(ArithmeticBuilder):
                 if source < lanes:
                     return self._extract_lane(shuffle.lhs, source)
                 return self._extract_lane(shuffle.rhs, source - lanes)
-            case arithmetic.AndOp() | arithmetic.ICmpOp() if is_long_mask(vector):
-                lanes = [self._extract_lane(operand, index) for operand in vector.owner.operands]
-                return self._again(vector.owner, *lanes)
+            case arithmetic.AndOp() | arithmetic.ICmpOp() as owner if is_long_mask(vector):
+                parts = owner.operands
+                return self._again(owner, *(self._extract_lane(part, index) for part in parts))
             case _:
                 pass
         return self.value(ops.ExtractElementOp, (vector, self.i32(index)), element)

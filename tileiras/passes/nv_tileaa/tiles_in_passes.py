@@ -82,7 +82,8 @@ def run_in_passes(found: CommonTile) -> bool:
     loop, block = found.loop, found.loop.body.block
     dots = [op for op in block.ops if isinstance(op, aa.DotOp)]
     each = next((use.operation for use in loop.results[0].uses), None)
-    if len(dots) != BOTH or dots[1].condition is None or not isinstance(each, aa.ForOp):
+    condition = dots[1].condition if len(dots) == BOTH else None
+    if condition is None or not isinstance(each, aa.ForOp):
         return False
     users = [use.operation for result in loop.results for use in result.uses]
     if EACH_TILE not in each.attributes or not all(map(each.is_ancestor, users)):
@@ -95,7 +96,7 @@ def run_in_passes(found: CommonTile) -> bool:
         is_made = isinstance(one, OpResult) and isinstance(other, OpResult)
         if not is_made or not operands.compare(one.op, other.op):
             return False
-    _Passes(found, second.condition, each).write(operands)
+    _Passes(found, condition, each).write(operands)
     return True
 
 

@@ -182,9 +182,12 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
         return None
     joined = _joined(without_strategy(func), "blocks", target, as_one=True)
     joined_plan = strategy_of(joined, target) if joined is not None else None
-    if joined_plan is None or fewest_stages(joined_plan, target) < fewest_stages(plan, target):
+    if joined_plan is None:
         return None
-    return joined
+    dots = joined_plan.dots
+    alone = {op.parent_op() for op in dots if isinstance(op, aa.DotOp) and op.condition is not None}
+    stages = fewest_stages(joined_plan, target, lambda load: load.parent_op() in alone)
+    return joined if stages >= fewest_stages(plan, target) else None
 
 
 def _statically_scheduled(

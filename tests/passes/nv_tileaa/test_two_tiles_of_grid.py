@@ -14,7 +14,9 @@ from tests.kernels.stage_comparison import passes
 from tests.kernels.tiles_per_cta import changed, kernel_of, placed, two_tiles_stages
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 
@@ -86,6 +88,39 @@ def test_an_operand_of_both_comes_once_or_under_a_condition():
         copies = [op for op in placed(kernel.text()).walk() if isinstance(op, pl.TmaLoadOp)]
         skipped[kernel.form] = (len(copies), sum(copy.skip_if is not None for copy in copies))
     assert skipped == {"plain": (3, 1), "numbered": (6, 2)}
+
+
+def test_one_loop_serves_two_tiles_and_one():
+    """The consumers' has two forms, with one pipeline; what follows it is a loop."""
+    func = placed(IN_ROWS.text())
+    [made] = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert made.stages.data == 4
+    [switch] = pl.switches_of(func)
+    loops = [op for op in switch.consumer.walk() if isinstance(op, aa.ForOp)]
+    products = [
+        [type(op) for op in loop.walk() if isinstance(op, wg.WgmmaDotOp | wg.WgmmaDotsOp)]
+        for loop in loops
+    ]
+    assert products == [[wg.WgmmaDotsOp], [wg.WgmmaDotOp], []]
+    assert len([op for op in loops[-1].walk() if isinstance(op, tas.TiledStoreOp)]) == 1
+
+
+def test_two_loops_where_a_tile_alone_would_wait_for_the_second_one():
+    """Finding it takes divisions."""
+    dots = [op for op in kernel_after("tiles-per-cta", LISTED).walk() if isinstance(op, aa.DotOp)]
+    assert len(dots) == 3
+    assert not any(dot.condition for dot in dots)
+    dots = [op for op in kernel_after("tiles-per-cta", IN_ROWS).walk() if isinstance(op, aa.DotOp)]
+    assert [dot.condition is not None for dot in dots] == [False, True]
+
+
+def kernel_after(name: str, kernel: ProductKernel) -> aa.FuncOp:
+    """The kernel as a pass leaves it."""
+    module = parse_text(kernel.text(), "kernel.mlir")
+    for done in passes(module, (), "sm_90"):
+        if done == name:
+            break
+    return kernel_of(module)
 
 
 def test_pipelines_for_one_and_for_two_share_memory():

@@ -39,7 +39,8 @@ class TilesPerCtaPass(IrPass):
     What both tiles read is loaded once. Where the kernel finds out which that is, it may have a
     loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
-    is large (`two_tiles_of_grid.py`). If a warp of its own can store, such a kernel becomes
+    is large (`two_tiles_of_grid.py`): by one program, where a tile alone loses nothing by it, whose
+    second product has a condition. If a warp of its own can store, such a kernel becomes
     persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). No tile
     block has more to do than before: if in the last round there are no more tiles than tile blocks,
     each block computes one.

@@ -71,9 +71,6 @@ class VectorBuilder(ArithmeticBuilder):
                 if source < lanes:
                     return self._extract_lane(shuffle.lhs, source)
                 return self._extract_lane(shuffle.rhs, source - lanes)
-            case arithmetic.AndOp() | arithmetic.ICmpOp() as owner if is_long_mask(vector):
-                lhs, rhs = (self._extract_lane(part, index) for part in owner.operands)
-                return self._again(owner, lhs, rhs)
             case _:
                 pass
         return self.value(ops.ExtractElementOp, (vector, self.i32(index)), element)

@@ -436,7 +436,9 @@ class Products:
     def issue(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
         """A product of two shared tiles, or of registers and a shared tile."""
         if op.condition is not None and not run.value(op.condition):
-            return self._not_issued(run, op)
+            self.issued.append([])
+            self._finish(op.pending.data if op.pending is not None else len(self.issued))
+            return [run.value(op.acc)]
         whole = self._sum(run, op, (op.lhs, op.rhs), op.acc, op.adds_if)
         [value] = placed(op, [whole])
         # What threads transpose or read they have read when the product is issued.
@@ -450,13 +452,6 @@ class Products:
         if op.pending is not None:
             self._finish(op.pending.data)
         return [self._given(product)]
-
-    def _not_issued(self, run: BlockRun, op: wg.WgmmaDotOp) -> list[Array]:
-        """A product whose condition does not hold: a group of nothing."""
-        self.issued.append([])
-        if op.pending is not None:
-            self._finish(op.pending.data)
-        return [run.value(op.acc)]
 
     def issue_all(self, run: BlockRun, op: wg.WgmmaDotsOp) -> list[Array]:
         """Products of several tiles with one, which are finished together."""

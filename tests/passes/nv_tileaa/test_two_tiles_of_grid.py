@@ -14,13 +14,17 @@ from tests.kernels.stage_comparison import passes
 from tests.kernels.tiles_per_cta import changed, kernel_of, placed, two_tiles_stages
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 
 SMALL = ProductKernel("f16", (64, 64, 64), form="numbered")
 LISTED = replace(SMALL, tile=(128, 128, 64))
 IN_ROWS = replace(LISTED, form="plain")
+ONE = replace(IN_ROWS, tile=(64, 64, 32))
+"""A tile alone would have no more stages."""
 
 
 @pytest.fixture(params=[132, 1], ids=["few", "many"])
@@ -77,12 +81,54 @@ def test_not_where_loops_over_depth_differ():
 
 
 def test_an_operand_of_both_comes_once_or_under_a_condition():
-    """In rows of the grid neighbours have the same tile of B; in a list it turns out."""
+    """In rows of the grid neighbours have the same tile of B; in a list it turns out.
+
+    Where one loop serves two tiles and one the second tile of A comes if there is one.
+    """
     skipped = {}
-    for kernel in (IN_ROWS, LISTED):
+    for kernel in (IN_ROWS, LISTED, ONE):
         copies = [op for op in placed(kernel.text()).walk() if isinstance(op, pl.TmaLoadOp)]
-        skipped[kernel.form] = (len(copies), sum(copy.skip_if is not None for copy in copies))
-    assert skipped == {"plain": (5, 0), "numbered": (6, 2)}
+        skipped[kernel] = (len(copies), sum(copy.skip_if is not None for copy in copies))
+    assert skipped == {IN_ROWS: (5, 0), LISTED: (6, 2), ONE: (3, 1)}
+
+
+def test_one_loop_serves_two_tiles_and_one():
+    """The consumers' has two forms, with one pipeline; what follows it is a loop."""
+    func = placed(ONE.text())
+    [made] = [op for op in func.walk() if isinstance(op, pl.CreatePipelineOp)]
+    assert made.stages.data == 8
+    [switch] = pl.switches_of(func)
+    loops = [op for op in switch.consumer.walk() if isinstance(op, aa.ForOp)]
+    products = [
+        [type(op) for op in loop.walk() if isinstance(op, wg.WgmmaDotOp | wg.WgmmaDotsOp)]
+        for loop in loops
+    ]
+    assert products == [[wg.WgmmaDotsOp], [wg.WgmmaDotOp], []]
+    assert len([op for op in loops[-1].walk() if isinstance(op, tas.TiledStoreOp)]) == 1
+
+
+def test_two_loops_where_a_tile_alone_would_wait_for_the_second_one():
+    """Finding it takes divisions; or it would have fewer stages."""
+    for kernel in (replace(ONE, form="numbered"), IN_ROWS):
+        conditions = conditions_of(kernel)
+        assert len(conditions) == 3
+        assert not any(conditions)
+    assert conditions_of(ONE) == [False, True]
+
+
+def conditions_of(kernel: ProductKernel) -> list[bool]:
+    """Which products of a kernel with two tiles have a condition."""
+    found = kernel_after("tiles-per-cta", kernel)
+    return [op.condition is not None for op in found.walk() if isinstance(op, aa.DotOp)]
+
+
+def kernel_after(name: str, kernel: ProductKernel) -> aa.FuncOp:
+    """The kernel as a pass leaves it."""
+    module = parse_text(kernel.text(), "kernel.mlir")
+    for done, _ in passes(module, (), "sm_90"):
+        if done == name:
+            break
+    return kernel_of(module)
 
 
 def test_pipelines_for_one_and_for_two_share_memory():
@@ -122,6 +168,7 @@ def test_tile_blocks_without_a_tile_leave_first():
 SIMULATED = (
     *(replace(SMALL, order=order) for order in ("rows", "columns", "diagonal")),
     replace(SMALL, form="plain"),
+    replace(ONE, tile=(64, 64, 32)),
     replace(SMALL, form="batched"),
     ProductKernel("bf16", (128, 64, 64), a="column", b="transposed", form="numbered"),
     ProductKernel("f32", (64, 64, 32), b="transposed", form="plain"),

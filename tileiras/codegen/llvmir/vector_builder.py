@@ -71,9 +71,6 @@ class VectorBuilder(ArithmeticBuilder):
                 if source < lanes:
                     return self._extract_lane(shuffle.lhs, source)
                 return self._extract_lane(shuffle.rhs, source - lanes)
-            case arithmetic.AndOp() | arithmetic.ICmpOp() if is_long_mask(vector):
-                lanes = [self._extract_lane(operand, index) for operand in vector.owner.operands]
-                return self._again(vector.owner, *lanes)
             case _:
                 pass
         return self.value(ops.ExtractElementOp, (vector, self.i32(index)), element)
@@ -167,11 +164,10 @@ class VectorBuilder(ArithmeticBuilder):
             through = inner.indices.data
             composed = [through[index] if index >= 0 else -1 for index in indices]
             return self.shuffle(inner.lhs, inner.rhs, composed)
-        is_mask = isinstance(inner, arithmetic.AndOp | arithmetic.ICmpOp) and is_long_mask(vector)
-        if is_mask and len(indices) < lanes:
-            return self._again(
-                inner, *(self._shuffle_one(part, indices) for part in inner.operands)
-            )
+        is_fewer = len(indices) < lanes and is_long_mask(vector)
+        if is_fewer and isinstance(inner, arithmetic.AndOp | arithmetic.ICmpOp):
+            lhs, rhs = (self._shuffle_one(part, indices) for part in inner.operands)
+            return self._again(inner, lhs, rhs)
         return self._shuffle_op(vector, self.poison(vector.type), indices)
 
     def _again(self, op: Operation, lhs: SSAValue, rhs: SSAValue) -> SSAValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
@@ -200,9 +201,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     if op.condition is None:
         [ctx.values[op.result]] = multiply()
     else:
-        _multiply_if(
-            ctx, op.condition, op.results, multiply, lambda: [_no_group(ctx, acc, pending)]
-        )
+        _multiply_if(ctx, op.condition, op.results, multiply, partial(_no_group, ctx, acc, pending))
 
 
 def _multiply_if(
@@ -225,10 +224,10 @@ def _multiply_if(
     ctx.start_block(after)
 
 
-def _no_group(ctx: KernelLowering, acc: SSAValue, pending: int | None) -> SSAValue:
+def _no_group(ctx: KernelLowering, acc: SSAValue, pending: int | None) -> list[SSAValue]:
     """The accumulator as it is, behind a group of no instructions: those before it are counted."""
     ctx.b.wgmma_commit()
-    return acc if pending is None else ctx.b.wgmma_wait(pending, acc)[0]
+    return [acc] if pending is None else [ctx.b.wgmma_wait(pending, acc)[0]]
 
 
 def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:

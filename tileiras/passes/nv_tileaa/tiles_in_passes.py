@@ -60,8 +60,9 @@ class _Operands:
         if (one, other) in self.seen:
             return True
         self.seen.add((one, other))
-        is_made = isinstance(one, OpResult) and isinstance(other, OpResult)
-        return is_made and one.index == other.index and self.compare(one.op, other.op)
+        if not isinstance(one, OpResult) or not isinstance(other, OpResult):
+            return False
+        return one.index == other.index and self.compare(one.op, other.op)
 
     def _is_outside(self, value: SSAValue) -> bool:
         owner = value.owner
@@ -73,8 +74,9 @@ def _unguarded(value: SSAValue) -> SSAValue:
     if not isinstance(value, OpResult) or not isinstance(value.op, aa.AndIOp):
         return value
     mask, spread = value.op.operands
-    is_spread = isinstance(spread, OpResult) and isinstance(spread.op, aa.SplatOp)
-    return mask if is_spread and spread.op.parent_block() is value.op.parent_block() else value
+    maker = spread.owner
+    is_spread = isinstance(maker, aa.SplatOp) and maker.parent_block() is value.op.parent_block()
+    return mask if is_spread else value
 
 
 def run_in_passes(found: CommonTile) -> bool:
@@ -82,7 +84,8 @@ def run_in_passes(found: CommonTile) -> bool:
     loop, block = found.loop, found.loop.body.block
     dots = [op for op in block.ops if isinstance(op, aa.DotOp)]
     each = next((use.operation for use in loop.results[0].uses), None)
-    if len(dots) != BOTH or dots[1].condition is None or not isinstance(each, aa.ForOp):
+    condition = dots[1].condition if len(dots) == BOTH else None
+    if condition is None or not isinstance(each, aa.ForOp):
         return False
     users = [use.operation for result in loop.results for use in result.uses]
     if EACH_TILE not in each.attributes or not all(map(each.is_ancestor, users)):
@@ -92,10 +95,11 @@ def run_in_passes(found: CommonTile) -> bool:
     for one, other in ((first.lhs, second.lhs), (first.rhs, second.rhs)):
         if one is other:
             continue
-        is_made = isinstance(one, OpResult) and isinstance(other, OpResult)
-        if not is_made or not operands.compare(one.op, other.op):
+        if not isinstance(one, OpResult) or not isinstance(other, OpResult):
             return False
-    _Passes(found, second.condition, each).write(operands)
+        if not operands.compare(one.op, other.op):
+            return False
+    _Passes(found, condition, each).write(operands)
     return True
 
 

@@ -40,7 +40,8 @@ class TilesPerCtaPass(IrPass):
     What both tiles read is loaded once. Where the kernel finds out which that is, it may have a
     loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
-    is large (`two_tiles_of_grid.py`). If a warp of its own can store, such a kernel becomes
+    is large (`two_tiles_of_grid.py`): by one program, where a tile alone loses nothing by it, whose
+    second product has a condition. If a warp of its own can store, such a kernel becomes
     persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). Two
     tiles of 64 rows whose rows follow each other may be one large tile (`tiles_as_one.py`). No tile
     block has more to do than before: if in the last round there are no more tiles than tile blocks,
@@ -211,9 +212,12 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
         return None
     joined = _joined(without_strategy(func), "blocks", target, as_one=True)
     joined_plan = strategy_of(joined, target) if joined is not None else None
-    if joined_plan is None or fewest_stages(joined_plan, target) < fewest_stages(plan, target):
+    if joined_plan is None:
         return None
-    return joined
+    dots = joined_plan.dots
+    alone = {op.parent_op() for op in dots if isinstance(op, aa.DotOp) and op.condition is not None}
+    stages = fewest_stages(joined_plan, target, lambda load: load.parent_op() in alone)
+    return joined if stages >= fewest_stages(plan, target) else None
 
 
 def _statically_scheduled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tileiras.codegen.target import GpuTarget
@@ -62,11 +62,19 @@ def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
     return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
 
 
-def fewest_stages(plan: RolePlan, target: GpuTarget) -> int:
-    """The stages of the pipeline that has the fewest; 0 if they do not fit."""
-    pipelines = pipeline_requirements(plan.pipelines, list(plan.dots.values()))
-    stages = stages_of_pipelines(pipelines, pipeline_smem(plan, target))
-    return min(stages or (0,))
+def fewest_stages(
+    plan: RolePlan, target: GpuTarget, is_meant: Callable[[OperandLoad], bool] = lambda _: True
+) -> int:
+    """The stages of the pipeline that has the fewest, of those that bring a load that is meant.
+
+    Each is taken for the only one, as are those in one memory; 0 if one does not fit.
+    """
+    counts: list[int] = []
+    for pipeline in plan.pipelines:
+        if any(map(is_meant, pipeline.loads)):
+            own = pipeline_requirements([replace(pipeline, within=None)], list(plan.dots.values()))
+            counts += stages_of_pipelines(own, pipeline_smem(plan, target)) or (0,)
+    return min(counts, default=0)
 
 
 def keeps_two_stages(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:

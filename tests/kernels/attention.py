@@ -154,7 +154,7 @@ def two_gradients(rows: int = 128, keys: int = 64, depth: int = 128) -> bytes:
     values = f"tile<{keys}x{depth}xf16>"
     replaced = {
         "%acc_0 = for": "%acc_0:2 = for",
-        f"iter_values(%a_0 = %z) -> ({sums})": f"iter_values(%a_0 = %z, %b_0 = %z) -> ({sums}, {sums})",
+        f"(%a_0 = %z) -> ({sums})": f"(%a_0 = %z, %b_0 = %z) -> ({sums}, {sums})",
         "%vt_0 = permute": f"%s_0 = ftof %h_0 : {scores}xf32> -> {scores}xf16>\n"
         f"      %u_0 = mmaf %s_0, %v_0, %b_0 : {scores}xf16>, {values}, {sums}\n"
         "      %vt_0 = permute",

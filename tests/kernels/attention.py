@@ -147,6 +147,27 @@ def attention_gradient(
     return _sized(text, rows, keys, depth).encode()
 
 
+def two_gradients(rows: int = 128, keys: int = 64, depth: int = 128) -> bytes:
+    """The sum of two gradients, as of keys and of values: the powers are a left operand, too."""
+    text = attention_gradient(rows, keys, depth).decode()
+    sums, scores = f"tile<{rows}x{depth}xf32>", f"tile<{rows}x{keys}"
+    values = f"tile<{keys}x{depth}xf16>"
+    replaced = {
+        "%acc_0 = for": "%acc_0:2 = for",
+        f"(%a_0 = %z) -> ({sums})": f"(%a_0 = %z, %b_0 = %z) -> ({sums}, {sums})",
+        "%vt_0 = permute": f"%s_0 = ftof %h_0 : {scores}xf32> -> {scores}xf16>\n"
+        f"      %u_0 = mmaf %s_0, %v_0, %b_0 : {scores}xf16>, {values}, {sums}\n"
+        "      %vt_0 = permute",
+        f"continue %d_0 : {sums}": f"continue %d_0, %u_0 : {sums}, {sums}",
+        f"%h = ftof %acc_0 : {sums}": f"%both = addf %acc_0#0, %acc_0#1 : {sums}\n"
+        f"    %h = ftof %both : {sums}",
+    }
+    for old, new in replaced.items():
+        assert old in text, old
+        text = text.replace(old, new)
+    return text.encode()
+
+
 def persistent_attention(loops: int, rows: int, keys: int, depth: int) -> bytes:
     """Each block makes several tiles, whose sum each iteration halves before it adds to it."""
     text, tile = attention(loops, rows, keys, depth).decode(), f"tile<{rows}x{depth}xf32>"

@@ -58,15 +58,18 @@ class PlannedPipeline:
             raise CompileError(
                 f"a pipeline is not planned: {PASS_NAME} comes after tileas-plan-cta", place_of(op)
             )
+        # Of rows threads read little, each warp for itself.
+        rows = plan.integer("rows")
         requirements = PipelineRequirements(
             op.stage_bytes.data,
             plan.integer("least"),
             bool(plan.integer("may_grow")),
-            op.consumers.data == switch.consumer_warps.data or op.gather_threads.data > 0,
+            (op.consumers.data == switch.consumer_warps.data and not rows)
+            or op.gather_threads.data > 0,
             op.shared is not None,
             plan.integer("prefetch"),
             plan.integer("skipped"),
-            rows=plan.integer("rows"),
+            rows=rows,
         )
         return cls(op, requirements)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -140,7 +141,9 @@ def _put_off(loop: aa.ForOp, late: _Late) -> None:
     tile = _held(own, late, 1)
     issued = _issue(own, late, argument, tile, late.dot.acc, adds, 1)
     late.wait.result.replace_all_uses_with(issued)
-    block.insert_ops_before(_taken(own), late.before)
+    built = _taken(own)
+    block.insert_ops_before(built, late.before)
+    _wait_before_next_operand(late.before, built, argument)
     if last is not None:
         last.operands = [*last.operands, computed]
     results = [*(result.type for result in loop.results), computed.type]
@@ -169,6 +172,38 @@ def _put_off(loop: aa.ForOp, late: _Late) -> None:
         op.drop_all_references()
     loop.detach()
     loop.erase()
+
+
+def _wait_before_next_operand(
+    first: Operation, built: Sequence[Operation], argument: SSAValue
+) -> None:
+    """Moves the wait for the late product to where the next computed left operand is made.
+
+    Only behind another product that has been issued: its registers are free then, and it would be
+    waited for there before long. Else ptxas, which knows of one wait for both, serialises all
+    products (C7514).
+    """
+    *_, wait, release = built
+    issued, op = 0, first
+    while not isinstance(op, wg.WgmmaDotOp) or not isinstance(op.lhs.type, TensorType):
+        issued += isinstance(op, wg.WgmmaDotOp)
+        if op.next_op is None:
+            return
+        op = op.next_op
+    maker = op.lhs.owner
+    if not issued or not isinstance(maker, Operation) or maker.parent is not first.parent:
+        return
+    behind = maker.next_op
+    while behind is not None and behind is not op:
+        issued -= isinstance(behind, wg.WgmmaDotOp)
+        behind = behind.next_op
+    if issued <= 0 or first.parent is None or not first.is_before_in_block(maker):
+        return
+    wait.properties["pending"] = IntAttr(issued)
+    wait.operands = [*wait.operands, argument]
+    for moved in (wait, release):
+        moved.detach()
+    first.parent.insert_ops_before([wait, release], maker)
 
 
 def _taken(builder: OpBuilder) -> list[Operation]:

@@ -12,7 +12,7 @@ from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
 from tileiras.planning.model.dots import PlannedDot
-from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads
+from tileiras.planning.model.pipelines import Pipeline, is_read_by_threads, row_bytes
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.resources.cta import (
     ROWS_PER_WARPGROUP,
@@ -103,7 +103,7 @@ class RolePlan:
 
     def is_read_by_warps(self, pipeline: Pipeline) -> bool:
         """Whether threads read tiles of the pipeline, warp by warp."""
-        return is_read_by_threads(pipeline, self.dots.values())
+        return is_read_by_threads(pipeline, self.dots.values()) or row_bytes(pipeline) > 0
 
     def pipeline_of(self, load: Operation) -> int | None:
         """The number of the pipeline that brings the tile of a load."""

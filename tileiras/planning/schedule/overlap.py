@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -119,8 +120,9 @@ def _late_in_order(body: LoopBody, plan: RolePlan) -> Schedule | None:
     Its operand is free again before other products than the first are issued.
     """
     nodes, edges, quantum = body.graph()
-    starts, length = _starts(body, nodes, edges, range(len(nodes)))
-    order = tuple((op, 0) for op in body.ops)
+    ops = _before_computed_ones(body)
+    starts, length = _starts(body, nodes, edges, [body.number[op] for op in ops])
+    order = tuple((op, 0) for op in ops)
     needed = registers_needed(body, order)
     # CTAs that share an SM fill each other's gaps.
     if needed > plan.shape.registers - RESERVED_WITHIN or plan.shape.ctas > 1:
@@ -129,6 +131,28 @@ def _late_in_order(body: LoopBody, plan: RolePlan) -> Schedule | None:
     late = _late_product(body, order, plan)
     length *= quantum
     return None if late is None else Schedule(order, cycles, length, length, needed, late)
+
+
+def _before_computed_ones(body: LoopBody) -> list[Operation]:
+    """The operations in the order of the program, but products that wait for no computed operand
+    stand before the making of that of the product in front of them.
+
+    Products finish in the order in which they are issued. So what reads the sum does not wait for
+    the other product, and runs beside it (gradients of keys: 1445 us, without 1617).
+    """
+    ops = list(body.ops)
+    products = [op for op in ops if op in body.products]
+    for before, op in pairwise(products):
+        first, second = body.products[before], body.products[op]
+        if not first.keeps_lhs or second.keeps_lhs:
+            continue
+        makers = [maker for maker, distance in body.makers(first.dot.lhs) if not distance]
+        place = min((ops.index(maker) for maker in makers), default=len(ops))
+        needed = [ops.index(maker) for maker, distance in body.reads(op) if not distance]
+        if max(needed, default=-1) < place < ops.index(op):
+            ops.remove(op)
+            ops.insert(place, op)
+    return ops
 
 
 def _early_and_late(body: LoopBody, schedule: Schedule, plan: RolePlan) -> Schedule:

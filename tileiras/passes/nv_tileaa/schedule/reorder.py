@@ -23,12 +23,11 @@ def reorder(loop: aa.ForOp) -> bool:
     block = loop.body.block
     before = list(block.ops)
     order = [op for op, _ in read_order(loop) if not is_copy(op)]
-    late = [op for op in order if (found := op_schedule(op)) is not None and found.has("late")]
-    for op in late:
-        op.attributes[PUT_OFF] = UnitAttr()
+    for op in order:
+        if (found := op_schedule(op)) is not None and found.has("late"):
+            op.attributes[PUT_OFF] = UnitAttr()
     erase_schedule(loop)
-    # What waits for copies must not stand in front of the products that come before the late one.
-    if not late and order == [op for op in before if op in order]:
+    if order == [op for op in before if op in order]:
         return False
     placed: dict[Operation, None] = {}
 

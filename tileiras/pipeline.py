@@ -173,7 +173,7 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "strategies stand on kernels; clusters are formed of what runs as a loop over tiles",
         min_opt=1,
-        needs=("TCGEN05", "CLUSTER_LAUNCH_CONTROL"),
+        needs=("TMA", "CLUSTER_LAUNCH_CONTROL"),
     ),
     Step(
         "form-clusters",

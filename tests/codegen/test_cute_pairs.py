@@ -73,7 +73,7 @@ class TestGemm:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            ("            cutlass.consumer_wait(%loads, %state)\n", "race: reads shared address"),
+            ("            cutlass.consumer_wait(%loads, %state)\n", "is being copied to by line"),
             ("      cute_nvgpu.fence_proxy_async()\n", "without a fence.proxy.async"),
         ],
     )

@@ -143,3 +143,7 @@ def test_products_wait_for_what_they_add_to() -> None:
     silent = text[: told.start()] + text[told.end() :]
     with pytest.raises(PtxError, match="deadlock"):
         check(silent, several_tiles(kernel))
+
+
+def test_cute_notation_shows_what_sums_start_from() -> None:
+    assert "cute_nvgpu.tcgen05_store<" in compiled(F16, emit="cute")

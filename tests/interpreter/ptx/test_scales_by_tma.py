@@ -87,6 +87,10 @@ def test_a_cluster_loads_scales_once() -> None:
     assert sorted(op.sharers(8) for op in loads) == [2, 4]
 
 
+def test_cute_notation_says_how_scales_lie() -> None:
+    assert "scales (128,16) in rows of 16 bytes" in compiled(PAIR, "cute")
+
+
 def test_the_tensor_core_may_not_read_before_the_fence() -> None:
     text = compiled(ALONE)
     without = text.replace("fence.proxy.async.shared::cta;", "").replace("fence.proxy.async;", "")

@@ -258,6 +258,15 @@ def accumulator_load(shown: Shown, op: Operation) -> list[str]:
     return [f"{shown.results(op)}{call}  // to {where}"]
 
 
+def accumulator_fill(shown: Shown, op: Operation) -> list[str]:
+    """What sums start from, to tensor memory."""
+    assert isinstance(op, tc.AccumulatorFillOp)
+    layout = layout_of(op.value.type)
+    where = shown.alias(layout) if layout is not None else ""
+    value, sums = shown.use(op.value), shown.use(op.accumulator)
+    return [f"cute_nvgpu.tcgen05_store<{op.shape.data}>({value}, {sums})  // from {where}"]
+
+
 def accumulator_scale(shown: Shown, op: Operation) -> list[str]:
     """Sums are scaled where they lie."""
     assert isinstance(op, tc.AccumulatorScaleOp)

@@ -27,7 +27,7 @@ from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.types import MemRefType
 from tileiras.dialects.nv_tileas.cute_layouts import smem_layout, tmem_layout
-from tileiras.dialects.nv_tileas.memdesc import MemDescType
+from tileiras.dialects.nv_tileas.memdesc import MemDescType, ScaleRowsAttr
 
 
 def staging_tensor(element: Attribute, layout: LinearLayout) -> str:
@@ -73,7 +73,8 @@ def smem_tensor(
     """
     layout = smem_layout(type)
     if layout is None:
-        return f"{type.element_type}, smem, scales {tile_text(type.shape)} in chunks of 512 bytes"
+        how = "rows of 16" if isinstance(type.encoding, ScaleRowsAttr) else "chunks of 512"
+        return f"{type.element_type}, smem, scales {tile_text(type.shape)} in {how} bytes"
     if transposed:
         layout = reversed_modes(layout)
     if stages > 1 and stage_bytes % PATTERN_BYTES == 0:

@@ -162,6 +162,7 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.accumulator_acquire": _call("accumulator_acquire"),
     "nv_tileas.accumulator_commit": _call("cute_nvgpu.tcgen05_commit"),
     "nv_tileas.accumulator_load": copies.accumulator_load,
+    "nv_tileas.accumulator_fill": copies.accumulator_fill,
     "nv_tileas.accumulator_clear": _call("clear_in_tmem"),
     "nv_tileas.accumulator_scale": copies.accumulator_scale,
     "nv_tileas.create_left_operand": copies.left_operand,

@@ -213,28 +213,30 @@ def _statically_scheduled(
         return None
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     if any(isinstance(load, aa.LoadOp) for load in loads):
-        return joined if _knows_as_much(func, joined_plan, target) else None
+        return _of_gathered_rows(func, joined, joined_plan, target)
     joined_plan = replace(joined_plan, stores=tma_stores(joined, joined_plan, target, None))
     return joined if with_store_warp(joined, joined_plan, target).has_store_warp else None
 
 
-def _knows_as_much(func: aa.FuncOp, rounds: RolePlan, target: GpuTarget) -> bool:
-    """Whether rounds of two tiles that gather rows know as well what both have in common as two
-    neighbours of the grid do: no rows, and the other operand in a loop of its own if they have one.
+def _of_gathered_rows(
+    func: aa.FuncOp, joined: aa.FuncOp, rounds: RolePlan, target: GpuTarget
+) -> aa.FuncOp:
+    """Of tiles whose rows are gathered the rounds, or two neighbours of the grid where these know
+    better what both have in common: rows, or the other operand in a loop of its own.
 
-    Then the next rows are under way while threads store, with no warp for it.
+    In rounds the next rows are under way while threads store, with no warp for it.
     """
     from tileiras.planning.operands.uniform import products_of
     from tileiras.planning.strategy import strategy_of, without_strategy
 
     pair = _joined(without_strategy(func), "blocks", target)
     plan = strategy_of(pair, target) if pair is not None else None
-    if plan is None:
-        return True
+    if pair is None or plan is None:
+        return joined
     loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
     if any(isinstance(load, aa.LoadOp) and len(products_of(load)) > 1 for load in loads):
-        return False
-    return len(rounds.dots) >= len(plan.dots)
+        return pair
+    return joined if len(rounds.dots) >= len(plan.dots) else pair
 
 
 def _joined(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:

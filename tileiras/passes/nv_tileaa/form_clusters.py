@@ -168,7 +168,7 @@ def _gathers(plan: RolePlan) -> bool:
     """Whether threads gather rows for one product of two warpgroups that fill an SM.
 
     The next tile's rows are under way while a tile is stored, a third of a tile's time with short
-    loops: decision 0065.
+    loops: decision 0064.
     """
     is_alone = plan.shape.ctas == 1 and plan.warpgroups > 1 and len(plan.dots) == 1
     return is_alone and any(isinstance(load, aa.LoadOp) for load in _gathered(plan))

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 CTAS = 4
 """Policy: CTAs of a cluster, each of which may have two tiles of a row. Eight keep in step with
-more of each other, and fewer SMs have room for them (decision 0064 has the times)."""
+more of each other, and fewer SMs have room for them (decision 0063 has the times)."""
 
 
 @dataclass(frozen=True)

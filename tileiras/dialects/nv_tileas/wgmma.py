@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, i32
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -96,6 +96,12 @@ class WgmmaDotOp(IRDLOperation):
                 f"{self.name}: from_zero needs an accumulator of zeros, always added to at once, "
                 "and operands that threads do not read from shared memory"
             )
+
+
+def dot_segments(*, condition: bool = False, adds_if: bool = False) -> dict[str, Attribute]:
+    """The property that says which of its optional operands a `wgmma_dot` has."""
+    sizes = [1, 1, 1, int(condition), int(adds_if)]
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, sizes)}
 
 
 def is_behind(before: SSAValue, tile: SSAValue) -> bool:

@@ -30,6 +30,7 @@ from tileiras.passes.nv_tileas.product_conditions import (
     copy_of,
     ending_of,
     put_in_branches,
+    settings_of,
     split_by_conditions,
     without_condition,
 )
@@ -96,7 +97,7 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     if len(products) != 2 or any(op.parent_op() is not loop for op in products):
         return None
     first, second = products
-    if any(not _may_run_on(op) for op in products) or first.properties != second.properties:
+    if any(not _may_run_on(op) for op in products) or settings_of(first) != settings_of(second):
         return None
     if first.result.type != second.result.type or second.acc is first.result:
         return None

@@ -34,11 +34,12 @@ def without_condition(product: Product) -> None:
     """A product whose condition is known to hold."""
     if isinstance(product, wg.WgmmaDotOp):
         product.operands = [product.lhs, product.rhs, product.acc]
+        product.properties |= wg.dot_segments()
         return
     made = wg.WgmmaDotsOp.build(
         operands=[product.common, product.tiles, product.accs, []],
         result_types=[[result.type for result in product.sums]],
-        properties=_kept(product),
+        properties=settings_of(product),
     )
     _replace(product, made, made.sums)
 
@@ -130,13 +131,13 @@ def _leave_out(product: Product) -> None:
 def _first_of(product: wg.WgmmaDotsOp) -> wg.WgmmaDotOp:
     """The product of the first tile alone."""
     lhs, rhs = product.operands_of(0)
-    properties = _kept(product)
+    properties = settings_of(product)
     transposed = product.transposed is not None
     if properties.pop("fragments", None) is not None:
         properties["fragments"] = StringAttr("rhs" if transposed else "lhs")
         properties.pop("transposed", None)
     return wg.WgmmaDotOp.build(
-        operands=[lhs, rhs, product.accs[0], []],
+        operands=[lhs, rhs, product.accs[0], [], []],
         result_types=[product.sums[0].type],
         properties=properties,
     )
@@ -163,7 +164,7 @@ def _hand_on_nothing(loop: Operation | None, value: SSAValue) -> None:
     loop.results[number].replace_all_uses_with(start)
 
 
-def _kept(product: wg.WgmmaDotsOp) -> dict[str, Attribute]:
+def settings_of(product: Product) -> dict[str, Attribute]:
     """The properties of a product, the number of its operands aside."""
     return {key: value for key, value in product.properties.items() if "Segment" not in key}
 

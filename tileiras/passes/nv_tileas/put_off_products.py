@@ -243,6 +243,7 @@ def _issue(
     """The product, its wait, and its stage handed back."""
     type = late.dot.result.type
     properties = {key: value for key, value in late.dot.properties.items() if key != "put_off"}
+    properties |= wg.dot_segments(adds_if=True)
     made = builder.emit(wg.WgmmaDotOp, [fragments, tile, acc, adds], [type], properties)
     wait = builder.emit(wg.DotWaitOp, [made.results[0]], [type], {"pending": IntAttr(0)})
     builder.emit(pl.ConsumerReleaseOp, [late.slot.pipeline], (), {"keep": IntAttr(keep)})

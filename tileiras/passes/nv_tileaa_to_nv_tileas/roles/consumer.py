@@ -210,8 +210,10 @@ class ConsumerSide:
         if pending is not None:
             properties["pending"] = IntAttr(pending)
         operands.append(acc)
-        if isinstance(op, aa.DotOp) and op.condition is not None:
-            operands.append(materializer.plain(op.condition))
+        condition = op.condition if isinstance(op, aa.DotOp) else None
+        if condition is not None:
+            operands.append(materializer.plain(condition))
+        properties |= wg.dot_segments(condition=condition is not None)
         product = materializer.emit(wg.WgmmaDotOp, operands, [type], properties).results[0]
         if pending is None:
             product = materializer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]

@@ -474,7 +474,9 @@ Fields = tuple[SSAValue, list[SSAValue], list[SSAValue], list[int]]
 def _fields(ctx: KernelLowering, op: pl.MakeTensorMapOp) -> Fields:
     """What goes into a map."""
     b, type, memref = ctx.b, view_type_of(op.view), memref_of(op.view)
-    axis = contiguous_dim(type) if op.swizzle.data else plain_dim(type)
+    # Rows of scales are too short for a swizzle; tiles for threads do without.
+    axis = plain_dim(type) if not op.swizzle.data else None
+    axis = contiguous_dim(type) if axis is None else axis
     if axis is None:
         raise InternalError("a view for TMA has no contiguous dim", where="tma")
     order = [type.dim_map[dim] for dim in tma_dims(type, axis)]

@@ -100,15 +100,6 @@ def test_identity_shuffle_makes_no_op_and_reversal_does() -> None:
     assert b.shuffle(v, None, [3, 2, 1, 0]) is not v
 
 
-def test_lanes_of_long_masks_are_computed_alone() -> None:
-    """LLVM packs 16 lanes and more into an integer, and takes the lanes out again."""
-    for lanes, is_taken_apart in ((8, False), (16, True)):
-        b, (v, w) = _builder(vector_type(i32, lanes), vector_type(i32, lanes))
-        mask = b.and_(b.icmp("slt", v, w), b.icmp("ult", v, w))
-        few = b.shuffle(mask, None, [0, 4])
-        assert (few.owner.name == "llvm.and") is is_taken_apart
-
-
 def test_concat_of_different_lengths_keeps_every_lane() -> None:
     b, _ = _builder()
     parts = [b.dense(i32, [1, 2, 3]), b.dense(i32, [4]), b.dense(i32, [5, 6])]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.arithmetic_builder import ArithmeticBuilder
 from tileiras.codegen.llvmir.folding import bits_of, splat_bits_of
-from tileiras.dialects.llvm import arithmetic
 from tileiras.dialects.llvm import vectors as ops
 from tileiras.dialects.llvm.constants import PoisonOp, ZeroOp
-from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
+from tileiras.dialects.llvm.types import lanes_of, scalar_of, vector_type
 from tileiras.errors import InternalError
 
 
@@ -21,15 +20,6 @@ def lane_count(value: SSAValue) -> int:
     if lanes is None:
         raise InternalError(f"expected a vector, found {value.type}", where="thread builder")
     return lanes
-
-
-LONG_MASK = 16
-"""Fixed: LLVM packs masks of so many lanes into the bits of an integer, to take them out again."""
-
-
-def is_long_mask(vector: SSAValue) -> bool:
-    """Whether a vector has bits, and so many that lanes of it are better computed one by one."""
-    return bit_width(scalar_of(vector.type)) == 1 and lane_count(vector) >= LONG_MASK
 
 
 class VectorBuilder(ArithmeticBuilder):
@@ -157,24 +147,14 @@ class VectorBuilder(ArithmeticBuilder):
         bits = bits_of(vector)
         if bits is not None:
             table = self._lanes(bits, lanes)
-            picked = [table[max(index, 0)] for index in indices]
-            return self.const_bits(vector_type(scalar_of(vector.type), len(indices)), picked)
+            type = vector_type(scalar_of(vector.type), len(indices))
+            return self.const_bits(type, [table[max(index, 0)] for index in indices])
         inner = vector.owner
         if isinstance(inner, ops.ShuffleVectorOp):
             through = inner.indices.data
             composed = [through[index] if index >= 0 else -1 for index in indices]
             return self.shuffle(inner.lhs, inner.rhs, composed)
-        is_fewer = len(indices) < lanes and is_long_mask(vector)
-        if is_fewer and isinstance(inner, arithmetic.AndOp | arithmetic.ICmpOp):
-            lhs, rhs = (self._shuffle_one(part, indices) for part in inner.operands)
-            return self._again(inner, lhs, rhs)
         return self._shuffle_op(vector, self.poison(vector.type), indices)
-
-    def _again(self, op: Operation, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """What makes a mask, for some of its lanes."""
-        if isinstance(op, arithmetic.ICmpOp):
-            return self.icmp(op.predicate.data, lhs, rhs)
-        return self.and_(lhs, rhs)
 
     def slice(self, vector: SSAValue, start: int, count: int) -> SSAValue:
         """Lanes `start` to `start + count - 1`."""

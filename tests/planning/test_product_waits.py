@@ -22,7 +22,7 @@ UNFINISHED: dict[str, list[int | None]] = {
     "transposed bytes": [0],
     "transposed words": [1],
     "attention": [None] * 8,
-    "gather": [2, 2, 2, 2, 1],
+    "gather": [2, 2],
     "shared operands": [2, 2],
 }
 """How many products may be unfinished behind each; None for those that are waited for later."""

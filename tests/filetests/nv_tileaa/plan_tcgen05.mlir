@@ -87,9 +87,9 @@ cuda_tile.module @m {
 }
 
 // -----
-// plans_mma_sync_where_a_sum_does_not_start_from_zero
+// plans_tensor_memory_for_a_sum_that_does_not_start_from_zero
 // CHECK: nv_tileaa.dot
-// CHECK: {mma = #nv_tileas.staged_mma_sync<lhs = smem, by_rows = 0>}
+// CHECK: {mma = #nv_tileas.tcgen05<column = 0, columns = 128, buffers = 1, load = "16x256b">}
 cuda_tile.module @m {
   entry @gemm(%A: tile<ptr<f16>>, %B: tile<ptr<f16>>, %C: tile<ptr<f32>>, %n: tile<i32>) {
     %a0 = assume div_by<16>, %A : tile<ptr<f16>>

@@ -81,7 +81,7 @@ def test_multiplies_rows_from_anywhere(rows, columns, depth, loop, size, width):
     """Several experts, masked rows whose addresses are out of reach, ragged depth and columns."""
     case = experts_case(rows, columns, size, width)
     module = converted(experts(rows, columns, depth, loop))
-    assert len(gathers_in(module)) in (1, 2, 4)
+    assert len(gathers_in(module)) in (1, 2, 3, 4)
     run_entry(module, "experts", case.arguments, case.grid)
     np.testing.assert_array_equal(case.arguments[case.output], case.wanted)
 

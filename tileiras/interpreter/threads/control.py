@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -62,8 +63,12 @@ class Program:
         if (yield from self._walk(run, jump, None)) is not None:
             raise InterpreterError("the program does not return")
         run.cta.live_threads -= run.count
-        if any(group for group in run.program.bulk_groups):
-            raise InterpreterError(f"{self._where()}: bulk stores are not complete at the end")
+        program = run.program
+        if any(program.bulk_groups[program.bulk_read :]):
+            raise InterpreterError(f"{self._where()}: bulk stores are not read at the end")
+        # What was read is written when the grid ends (PTX ISA, "cp.async.bulk.wait_group").
+        for copy in chain.from_iterable(program.bulk_groups):
+            copy(True)
 
     def _where(self) -> str:
         """The threads and the operation that they have come to."""

@@ -121,6 +121,8 @@ class ProgramState:
     cluster_arrivals: int = 0
     """At the barrier of the cluster, which everybody comes to equally often."""
     bulk_groups: list[list[BulkCopy]] = field(default_factory=list[list[BulkCopy]])
+    bulk_read: int = 0
+    """How many of these groups, the oldest, have been waited for until they were read."""
     stored: list[np.ndarray] = field(default_factory=list[np.ndarray])
     """Places in shared memory that were stored since the last fence between proxies."""
     rounds: dict[Block, int] = field(default_factory=dict[Block, int])

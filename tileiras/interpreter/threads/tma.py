@@ -140,8 +140,10 @@ def _wait(run: Lockstep, op: tma.TmaStoreWaitOp) -> Wait:
     for group in older:
         for copy in group:
             copy(op.read is None)
+    run.program.bulk_read = max(run.program.bulk_read, len(older))
     if op.read is None:
         del groups[: len(older)]
+        run.program.bulk_read -= len(older)
         if groups == [[]]:
             groups.clear()
     return Wait()

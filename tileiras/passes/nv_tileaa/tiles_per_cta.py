@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
@@ -31,6 +32,9 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.kernel import RolePlan
+
+_WORD_BYTES = 4
+"""Fixed: the shortest copy of cp.async (PTX ISA, "cp.async")."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,8 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
     # Clusters in rows make their tensor maps in front of the branch for two tiles.
     if func.in_rows is not None or (not is_gathered and waits_for_second(func)):
         return None
+    if is_gathered and _is_gathered_in_words(plan):
+        return None
     joined = _joined(without_strategy(func), "blocks", target, as_one=True)
     joined_plan = strategy_of(joined, target) if joined is not None else None
     if joined_plan is None:
@@ -218,6 +224,18 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
     alone = {op.parent_op() for op in dots if isinstance(op, aa.DotOp) and op.condition is not None}
     stages = fewest_stages(joined_plan, target, lambda load: load.parent_op() in alone)
     return joined if stages >= fewest_stages(plan, target) else None
+
+
+def _is_gathered_in_words(plan: RolePlan) -> bool:
+    """Whether threads copy rows in pieces of 4 bytes: as one program such a kernel spills 12."""
+    from tileiras.planning.operands.gather import chunk_elements
+
+    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
+    return any(
+        chunk_elements(load) * storage_bytes(element_of(load.result)) <= _WORD_BYTES
+        for load in loads
+        if isinstance(load, aa.LoadOp)
+    )
 
 
 def _statically_scheduled(

@@ -78,9 +78,10 @@ class TwoTiles:
         if isinstance(second, aa.DotOp):
             second.operands = [*second.operands, second_if]
         elif isinstance(second, aa.LoadOp) and second.mask is not None:
-            spread = aa.SplatOp.create(operands=[second_if], result_types=[second.mask.type])
+            place, type = second.location, second.mask.type
+            spread = aa.SplatOp.create(operands=[second_if], result_types=[type], location=place)
             mask = aa.AndIOp.create(
-                operands=[second.mask, spread.result], result_types=[second.mask.type]
+                operands=[second.mask, spread.result], result_types=[type], location=place
             )
             self.builder.block.insert_ops_before([spread, mask], second)
             second.operands[second.operands.index(second.mask)] = mask.results[0]

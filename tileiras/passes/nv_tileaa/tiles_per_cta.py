@@ -103,6 +103,8 @@ def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -
     from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first, with_opened_guard
     from tileiras.planning.strategy import strategy_of, would_specialise
 
+    if func.two_tiles is not None:
+        return None
     if _is_candidate(func):
         return _two_tiles(func, strategy_of(func, target), target, options)
     opened = with_opened_guard(func)

@@ -24,7 +24,7 @@ from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma
 from tileiras.planning.operands.uniform import condition_of, differing_indices
 
-TRUE = DenseAttr(TileType(i1), b"\xff")
+TRUE = DenseAttr(TileType(i1), b"\x01")
 
 _EQUAL = {
     "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block
@@ -18,9 +19,11 @@ from xdsl.ir import Block
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MemTokenType, shape_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.product_loops import Ranks, divide_parts
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import LOADS, ProductRegion, find_region, has_no_effect
+
+if TYPE_CHECKING:
+    from tileiras.passes.nv_tileaa.product_loops import Ranks
 
 Load = aa.LoadOp | aa.TiledLoadOp
 Quality = Callable[[Sequence[ProductCut]], int | None]
@@ -45,6 +48,8 @@ class Division:
 
     def ranks(self, number: int) -> Ranks:
         """Where CTAs stand along the dim of this number."""
+        from tileiras.passes.nv_tileaa.product_loops import Ranks
+
         stride = 1
         for _, count in self.ctas[:number]:
             stride *= count
@@ -139,6 +144,8 @@ def _divide(func: aa.FuncOp, product: aa.ProductOp, division: Division) -> aa.Pr
 
     Products keep their order, as all are in the region that is cut.
     """
+    from tileiras.passes.nv_tileaa.product_loops import divide_parts
+
     number = _products(func).index(product)
     for position, (dim, count) in enumerate(division.ctas):
         region = find_region(_products(func)[number].result, dim, count)

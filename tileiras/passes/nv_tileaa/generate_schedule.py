@@ -13,7 +13,6 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.schedule import loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.explain_overlap import no_overlap
 from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
@@ -127,6 +126,8 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
         return True
     loops = overlap_products(func, plan, target)
     if not write_overlaps(loops, plan.shape.ctas) and loops:
+        from tileiras.passes.nv_tileaa.explain_overlap import no_overlap
+
         remarks.add(no_overlap(GenerateSchedulePass.name, func, "no schedule fits or pays"))
     return True
 

@@ -31,7 +31,6 @@ from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAtt
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.pack_operands import erase_unused, packed_operand
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.rewriting import erase_op, put_in_place
 from tileiras.planning.mma.block_scaled import find_scaled_atom
@@ -141,6 +140,8 @@ def _pack(dot: aa.DotScaledOp) -> None:
 
 def replace_product(builder: ScalarBuilder, dot: aa.DotScaledOp, result: SSAValue) -> None:
     """Puts what was built in the place of a product, and takes away what led to it alone."""
+    from tileiras.passes.nv_tileaa.pack_operands import erase_unused
+
     builder.put_before(dot)
     dot.result.replace_all_uses_with(result)
     operands = [dot.lhs, dot.rhs]
@@ -159,6 +160,8 @@ def scaled_remark(func: aa.FuncOp, dot: aa.DotScaledOp, kind: RemarkKind, text: 
 
 def _packed(builder: ScalarBuilder, dot: aa.DotScaledOp) -> SSAValue:
     """The product of bytes of two f4."""
+    from tileiras.passes.nv_tileaa.pack_operands import packed_operand
+
     rank = len(shape_of(dot.lhs))
     sides = ((dot.lhs, rank - 1), (dot.rhs, rank - 2))
     operands = [packed_operand(builder, value, axis) for value, axis in sides]

@@ -13,18 +13,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.epilogue_cut import (
-    EpilogueCut,
-    build_epilogue_slices,
-    find_epilogue_cut,
-    product_of,
-)
 from tileiras.planning.mma.dots import plan_dot
 from tileiras.planning.model.cta import CtaPlan
 from tileiras.planning.resources.warps import plan_cta
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.passes.nv_tileaa.epilogue_cut import EpilogueCut
 
 MAX_REGISTERS = 200
 """Policy: registers of a thread for sums and what is computed of them, of 232 or 255."""
@@ -84,6 +79,8 @@ def _has_large_product(func: aa.FuncOp) -> bool:
 
 def _slice_func(func: aa.FuncOp, target: GpuTarget) -> None:
     """Slices the epilogues of a kernel that are too large."""
+    from tileiras.passes.nv_tileaa.epilogue_cut import find_epilogue_cut
+
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     blocks = [func.body.block, *(loop.body.block for loop in loops)]
     large = [block for block in blocks if _is_too_large(find_epilogue_cut(block, 2, COLUMNS))]
@@ -115,6 +112,8 @@ def _slice_block(block: Block, plan: CtaPlan) -> bool:
     cuts = (_best_cut(block, dim, plan) for dim in _dims(block, plan))
     found = [cut for cut in cuts if cut is not None]
     if found:
+        from tileiras.passes.nv_tileaa.epilogue_cut import build_epilogue_slices
+
         build_epilogue_slices(min(found, key=lambda cut: _excess(cut, plan)))
     return bool(found)
 
@@ -126,6 +125,8 @@ def _dims(block: Block, plan: CtaPlan) -> tuple[int, int]:
     """
     if plan.roles is None:
         return ROWS, COLUMNS
+    from tileiras.passes.nv_tileaa.epilogue_cut import product_of
+
     dots = [dot for op in block.ops for v in op.results if (dot := product_of(v)) is not None]
     is_swapped = any(plan.roles.dots[dot].transposed for dot in dots)
     return (ROWS, COLUMNS) if is_swapped else (COLUMNS, ROWS)
@@ -138,6 +139,8 @@ def _excess(found: EpilogueCut, plan: CtaPlan) -> int:
 
 def _best_cut(block: Block, dim: int, plan: CtaPlan) -> EpilogueCut | None:
     """The cut along a dim into as many parts as it takes; None if there is none."""
+    from tileiras.passes.nv_tileaa.epilogue_cut import find_epilogue_cut
+
     best, parts = None, 2
     while parts <= MAX_PARTS:
         found = find_epilogue_cut(block, parts, dim)
@@ -152,6 +155,8 @@ def _best_cut(block: Block, dim: int, plan: CtaPlan) -> EpilogueCut | None:
 
 def _are_registers(found: EpilogueCut, plan: CtaPlan) -> bool:
     """Whether a slice of the sums is a choice of the registers that each thread holds."""
+    from tileiras.passes.nv_tileaa.epilogue_cut import product_of
+
     for value in found.sums:
         dot = product_of(value)
         layout = None if dot is None else plan_dot(dot, plan).result

@@ -14,7 +14,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
 from tileiras.passes.nv_tileaa.split_k import k_split_remark
 from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
 from tileiras.passes.rewriting import put_in_place
@@ -76,6 +75,8 @@ def _forget_strategy(func: aa.FuncOp) -> None:
 
 def _split_tensors(func: aa.FuncOp) -> bool:
     """Computes what is too large and no product in parts; whether there was any."""
+    from tileiras.passes.nv_tileaa.part_loops import Limits, split_block
+
     limits = Limits(MAX_WORDS, PART_WORDS)
     has_split = False
     for region in _regions(func):

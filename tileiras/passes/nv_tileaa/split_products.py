@@ -19,7 +19,6 @@ from tileiras.analysis.register_pressure import Live, live_at_products
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.nv_tileaa.divide_products import ROWS, divide_product, part_shape
-from tileiras.passes.nv_tileaa.product_loops import build_part_loop
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
 
@@ -68,6 +67,8 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
         if choice is None:
             settled[product] = None
         else:
+            from tileiras.passes.nv_tileaa.product_loops import build_part_loop
+
             done.append(_described(product, choice.region.cut))
             build_part_loop(choice.region)
 

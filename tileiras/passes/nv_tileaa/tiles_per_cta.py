@@ -26,7 +26,6 @@ from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
-from tileiras.planning.warp_roles.early_exit import early_exit
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
@@ -147,6 +146,8 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
     before = operations[: operations.index(products)]
     if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
         return False
+    from tileiras.planning.warp_roles.early_exit import early_exit
+
     # Clusters in rows end where none of their tile blocks is there: whatever a pair of them does.
     left = early_exit(func.body.block) if func.in_rows is not None else None
     ends = [op for op in returns if left is None or not left.is_ancestor(op)]

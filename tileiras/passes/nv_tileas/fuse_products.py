@@ -26,14 +26,6 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileas.product_conditions import (
-    copy_of,
-    ending_of,
-    put_in_branches,
-    settings_of,
-    split_by_conditions,
-    without_condition,
-)
 from tileiras.passes.op_builder import OpBuilder
 
 
@@ -58,6 +50,8 @@ class FuseProductsPass(IrPass):
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp):
                 for switch in pl.switches_of(func):
+                    from tileiras.passes.nv_tileas.product_conditions import split_by_conditions
+
                     fuse_products(switch.consumer.block)
                     split_by_conditions(switch.consumer.block)
 
@@ -96,6 +90,8 @@ def _find(loop: aa.ForOp) -> _Pair | None:
     products = [op for op in loop.walk() if isinstance(op, wg.WgmmaDotOp)]
     if len(products) != 2 or any(op.parent_op() is not loop for op in products):
         return None
+    from tileiras.passes.nv_tileas.product_conditions import settings_of
+
     first, second = products
     if any(not _may_run_on(op) for op in products) or settings_of(first) != settings_of(second):
         return None
@@ -211,6 +207,13 @@ def _fuse_in_a_copy(loop: aa.ForOp, pair: _Pair) -> None:
     outer = loop.parent_block()
     if outer is None or pair.same is None:
         return
+    from tileiras.passes.nv_tileas.product_conditions import (
+        copy_of,
+        ending_of,
+        put_in_branches,
+        without_condition,
+    )
+
     moved = [loop, *ending_of(loop)]
     branches = [copy_of(moved), copy_of(moved)]
     for branch in branches:

@@ -11,33 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.kernels.grouped_lists import ARRAY
+
 Sizes = tuple[int, int, int]
 """M of a part (or of a tile), N and K."""
-
-_LOOK_UP = """
-  %{x}row, %{x}t = load_view_tko weak %list[{g}, %zero]
-    : partition_view<tile=(1x8), tensor_view<?x5xi64, strides=[5,1]>>, tile<i32>
-      -> tile<1x8xi64>, token
-  %{x}e0 = extract %{x}row[%zero, %zero] : tile<1x8xi64> -> tile<1x1xi64>
-  %{x}e1 = extract %{x}row[%zero, %one] : tile<1x8xi64> -> tile<1x1xi64>
-  %{x}e2 = extract %{x}row[%zero, %two] : tile<1x8xi64> -> tile<1x1xi64>
-  %{x}e3 = extract %{x}row[%zero, %three] : tile<1x8xi64> -> tile<1x1xi64>
-  %{x}s0 = reshape %{x}e0 : tile<1x1xi64> -> tile<i64>
-  %{x}s1 = reshape %{x}e1 : tile<1x1xi64> -> tile<i64>
-  %{x}s2 = reshape %{x}e2 : tile<1x1xi64> -> tile<i64>
-  %{x}s3 = reshape %{x}e3 : tile<1x1xi64> -> tile<i64>
-  %{x}at = addi %start, %{x}s0 : tile<i64>
-  %{x}p0 = int_to_ptr %{x}at : tile<i64> -> tile<ptr<f16>>
-  %{x}p = assume div_by<16>, %{x}p0 : tile<ptr<f16>>
-  %{x}d0 = trunci %{x}s1 : tile<i64> -> tile<i32>
-  %{x}d1 = trunci %{x}s2 : tile<i64> -> tile<i32>
-  %{x}d2 = trunci %{x}s3 : tile<i64> -> tile<i32>
-  %{x}m = assume bounded<0, ?>, %{x}d0 : tile<i32>
-  %{x}n = assume bounded<0, ?>, %{x}d1 : tile<i32>
-  %{x}q = assume div_by<8>, %{x}d2 : tile<i32>
-  %{x} = make_tensor_view %{x}p, shape = [%{x}m, %{x}n], strides = [%{x}q, 1]
-    : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
-"""
 
 _ARGUMENT = """
   %{x}p = assume div_by<16>, %{low} : tile<ptr<f16>>
@@ -113,7 +90,9 @@ def gathered_parts(tile: Sizes, *, rows: str = "x", looked_up: str = "A") -> str
         "B": {"low": "b", "rows": "k", "columns": "n", "stride": "stride"},
     }
     operands = "  %k8 = assume div_by<8>, %k : tile<i32>\n" + "".join(
-        _LOOK_UP.format(x=x, g="%part") if x in looked_up else _ARGUMENT.format(x=x, **arguments[x])
+        ARRAY.format(x=x, list="list", third="%three", g="%part")
+        if x in looked_up
+        else _ARGUMENT.format(x=x, **arguments[x])
         for x in "AB"
     )
     columns = "y" if rows == "x" else "x"

@@ -15,8 +15,8 @@ import numpy as np
 Sizes = tuple[int, int, int]
 """M, N and K of a group."""
 
-_ARRAY = """
-    %{x}row, %{x}t = load_view_tko weak %{x}list[{g}, %zero]
+ARRAY = """
+    %{x}row, %{x}t = load_view_tko weak %{list}[{g}, %zero]
       : partition_view<tile=(1x8), tensor_view<?x5xi64, strides=[5,1]>>, tile<i32>
         -> tile<1x8xi64>, token
     %{x}e0 = extract %{x}row[%zero, %zero] : tile<1x8xi64> -> tile<1x1xi64>
@@ -39,6 +39,7 @@ _ARRAY = """
     %{x} = make_tensor_view %{x}p, shape = [%{x}m, %{x}n], strides = [%{x}q, 1]
       : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
 """
+"""A view of the array that row `g` of a table tells of; `third` is the place of its stride."""
 
 _KERNEL = """
 cuda_tile.module @m {{
@@ -123,7 +124,7 @@ def grouped_lists(tile: Sizes, *, computed_index: bool = False, common: str = ""
     """
     tm, tn, tk = tile
     third = "%third" if computed_index else "%three"
-    early = "".join(_ARRAY.format(x=x, third=third, g="%zero") for x in common)
+    early = "".join(ARRAY.format(x=x, list=f"{x}list", third=third, g="%zero") for x in common)
     own = [x for x in "ABC" if x not in common]
     return _KERNEL.format(
         tm=tm,
@@ -131,7 +132,7 @@ def grouped_lists(tile: Sizes, *, computed_index: bool = False, common: str = ""
         tk=tk,
         lists="".join(_LIST.format(x=x, low=x.lower()) for x in "ABC"),
         before=early,
-        arrays="".join(_ARRAY.format(x=x, third=third, g="%g") for x in own),
+        arrays="".join(ARRAY.format(x=x, list=f"{x}list", third=third, g="%g") for x in own),
     )
 
 

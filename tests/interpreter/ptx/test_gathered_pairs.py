@@ -1,6 +1,6 @@
-"""Experts in rounds of two tiles that gather rows of their own, on the PTX machine: values, races.
+"""Experts whose tile blocks compute two tiles with rows of their own, on the PTX machine.
 
-Pairs that have weights in common and pairs that do not fill different stages in the same memory.
+Values and races, with pairs that have weights in common and pairs that do not.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def ptx_of(source: bytes) -> str:
 @pytest.mark.parametrize(
     ("tiles", "hidden", "resident"), [(8, 272, 1), (5, 80, 2), (1, 80, 132)], ids=str
 )
-def test_rounds_gather_their_own_rows(tiles: int, hidden: int, resident: int) -> None:
-    """Eight rounds for one CTA; several rounds and a last tile; no round."""
+def test_two_tiles_gather_their_own_rows(tiles: int, hidden: int, resident: int) -> None:
+    """Eight tiles and five, several for a CTA; one tile."""
     text = ptx_of(ROUTED.read_bytes())
     assert "cp.async.cg" in text and text.count("wgmma.mma_async") > 1
     rng = np.random.default_rng(tiles)

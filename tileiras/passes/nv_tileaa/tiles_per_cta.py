@@ -23,6 +23,7 @@ from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
 from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
+from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.operands.tma import is_by_tma
 from tileiras.planning.tiling.product_region import STORES
@@ -77,8 +78,7 @@ class TilesPerCtaPass(IrPass):
             ):
                 two_tiles = _two_tiles_of(func, target, ctx.options)
                 if two_tiles is not None:
-                    op.body.block.insert_op_before(two_tiles, func)
-                    func.detach()
+                    put_in_place(two_tiles, func)
                     ctx.remarks.add(_remark(two_tiles))
 
 

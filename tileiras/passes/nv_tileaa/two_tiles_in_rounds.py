@@ -157,9 +157,7 @@ class TwoTilesInRounds(TwoTilesOfLoop):
         place = operations.index(products)
         before = operations[:place]
         single = _Single(products, exists, values, before, operations[place + 1 :])
-        # Of rows that threads gather nothing is fetched early, and what is known takes registers.
-        is_early = not any(isinstance(op, aa.LoadOp) for op in products.walk())
-        while is_early and before and before[0].has_trait(Pure) and not before[0].regions:
+        while before and before[0].has_trait(Pure) and not before[0].regions:
             builder.block.add_op(before.pop(0).clone(values))
         if not before:
             self._bound(single)

@@ -79,12 +79,12 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
 def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel whose tile blocks take over others, None if it is to stay as it is."""
-    from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler
     from tileiras.planning.resources.stages import keeps_two_stages
     from tileiras.planning.stores import plan_with_stores
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import is_large_and_plain, is_repeatable
 
     switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
     plan, asked = strategy_of(func, target), options.switch(DYNAMIC_PERSISTENT)

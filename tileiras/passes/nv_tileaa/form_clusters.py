@@ -13,11 +13,9 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
-    MemoryOrdering,
     Signedness,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
@@ -30,13 +28,10 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.dots import PlannedDot
     from tileiras.planning.model.kernel import RolePlan
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
-LARGE_TILE = 128 * 256
-"""Policy: elements of a tile whose CTA leaves no room for another one on an SM."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,12 @@ class FormClustersPass(IrPass):
 
     A kernel in which each tile block computes one large tile becomes persistent first: as many tile
     blocks as SMs go through all tiles (`static_tile_scheduler.py`). So a CTA has something to do
-    while a tile is stored.
+    while a tile is stored. Two kinds of kernels become persistent without clusters, if their loops
+    are all of one length: those whose threads gather rows for one product that fills an SM, and
+    decoding, whose few rows of queries warps have copies of.
+
+    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
+    pair that multiplies together (`pair_ctas.py`).
 
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
@@ -53,9 +53,9 @@ class FormClustersPass(IrPass):
                %t = %b + %r, or %b if there is no such tile block
                ... if it exists { tiled_store }
              }
-    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
-    pair that multiplies together (`pair_ctas.py`).
-
+    Before   %p = get_program_id 0;  for %k { load of rows; dot };  store
+    After    func {static_tile_scheduler} { for %t in [get_program_id 0, get_grid_size 0)
+             step get_num_programs 0 { for %k { load of rows; dot };  store } }
     Before   func {cluster = 2} { for %k { %b = tiled_load; dot %a, %b } }
     After    func {cluster = 2, pair} { for %k { %b = tiled_load {halved = 1}; dot %a, %b } }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA, clusters, and wgmma or
@@ -80,7 +80,7 @@ class FormClustersPass(IrPass):
                     clustered = _statically_scheduled(func, target, ctx.options)
                 if clustered is not None:
                     put_in_place(clustered, func)
-                    ctx.remarks.add(_remark(clustered))
+                    ctx.remarks.add(_remark_of(clustered))
         if target.has(Feature.TCGEN05):
             from tileiras.passes.nv_tileaa.pair_ctas import paired
 
@@ -92,18 +92,22 @@ class FormClustersPass(IrPass):
                         ctx.remarks.add(remark)
 
 
-def _remark(func: aa.FuncOp) -> Remark:
+def _remark_of(func: aa.FuncOp) -> Remark:
+    shared = "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
+    divided = "one for each SM, they divide the work of all by a static tile scheduler"
+    if func.cluster_size == 1:
+        return _remark(func, "StaticPersistent", f"tile blocks go through the grid: {divided}")
+    text = shared if func.static_tile_scheduler is None else f"{shared}; {divided}"
+    return _remark(func, "Cluster", text)
+
+
+def _remark(func: aa.FuncOp, name: str, text: str) -> Remark:
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         FormClustersPass.name,
-        "Cluster",
-        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
-        + (
-            "; one for each SM, they divide the work of all by a static tile scheduler"
-            if func.static_tile_scheduler
-            else ""
-        ),
+        name,
+        text,
         func.sym_name.data,
         place_of(func),
     )
@@ -143,6 +147,7 @@ def _statically_scheduled(
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.tile_scheduler.joinable import is_large_and_plain
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -208,26 +213,10 @@ def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     return looped if plan is not None and plan.shape.ctas == 1 else None
 
 
-def is_large_and_plain(plan: RolePlan) -> bool:
-    """Whether a kernel has one product, of a large tile, no operand of which threads transpose."""
-    if len(plan.dots) != 1 or plan.warpgroups == 1:
-        return False
-    [planned] = plan.dots.values()
-    return planned.rows * planned.columns >= LARGE_TILE and is_plain(planned)
-
-
-def is_plain(planned: PlannedDot) -> bool:
-    """Whether no operand of a product comes from registers or is transposed, nor the product, but
-    where threads read its right operand.
-    """
-    if planned.lhs is None:
-        return False
-    return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
-
-
 def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
     from tileiras.planning.clusters import find_multicast
+    from tileiras.planning.tile_scheduler.joinable import carries, is_repeatable
 
     if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
         return None
@@ -245,25 +234,12 @@ def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.
     return changed if find_multicast(changed, clustered).loads else None
 
 
-def is_repeatable(op: Operation) -> bool:
-    """Whether an operation may run once more for a tile block that does not exist."""
-    if isinstance(op, STORES):
-        return op.ordering.data == MemoryOrdering.WEAK
-    effects = (aa.AllocaOp, aa.PrintOp, aa.AssertOp, aa.GridDependencyOp)
-    return not isinstance(op, effects)
-
-
 def _starts_from_number(op: Operation) -> bool:
     """Whether an operation of the function's body is a loop from its tile block's number on."""
     if not isinstance(op, aa.ForOp) or not isinstance(op.parent_op(), aa.FuncOp):
         return False
     number = op.lower_bound.owner
     return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
-
-
-def carries(loop: Operation) -> bool:
-    """Whether iterations of a loop hand on anything but tokens."""
-    return not all(isinstance(result.type, MemTokenType) for result in loop.results)
 
 
 def _renumber(func: aa.FuncOp) -> None:

@@ -101,8 +101,8 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
     if product_loop(func.body.block) is None:
         return False
-    from tileiras.passes.nv_tileaa.form_clusters import is_repeatable
     from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import is_repeatable
 
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):

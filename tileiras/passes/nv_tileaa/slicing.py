@@ -9,29 +9,24 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
 from tileiras.analysis.register_pressure import tensor_words
-from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.split_k import k_split_remark
-from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
+from tileiras.passes.nv_tileaa.split_products import (
+    asked_ctas,
+    has_large_product,
+    has_too_large,
+    split_products,
+    tiling_remark,
+)
 from tileiras.passes.rewriting import put_in_place
-from tileiras.planning.hints import integer_hint
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
 """Policy: words of a tile that stay whole: half of the registers of an SM (65536 on every target).
 """
 PART_WORDS = 8192
 """Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
-CLUSTER_SIZES = (2, 4)
-"""Policy: CTAs among which the parts of a tile may be divided."""
-PAIRED_SIZES = (*CLUSTER_SIZES, 8, 16)
-"""Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
-PRODUCT_WORDS = 8192
-"""Policy: words of a product's result from which on it is looked at, with what is live beside it.
-"""
 
 
 @dataclass(frozen=True)
@@ -124,6 +119,7 @@ def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     if ctx.target is None or ctx.options.opt_level == 0 or not has_large_product(func):
         return func
     from tileiras.passes.nv_tileaa.split_mn import split_mn
+    from tileiras.passes.nv_tileaa.split_steps import k_split_remark
 
     sliced = split_mn(func, ctx.target)
     if sliced is None:
@@ -134,40 +130,6 @@ def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     for text in sliced.steps:
         ctx.remarks.add(k_split_remark(sliced.func, text))
     return sliced.func
-
-
-def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
-    """CTAs of a cluster that may divide a tile; 1 where there are no clusters.
-
-    As many as the author wants; in pairs no more than every launch allows, unless this one does
-    (`TILEIR_LARGE_CLUSTERS`). Where he does not say, the two of a pair that multiplies together, in
-    a kernel of one product: loops over parts load operands of tcgen05 once for each.
-    """
-    asked = integer_hint(func, "num_cta_in_cga")
-    if target is None or not target.has(Feature.CLUSTER_LAUNCH):
-        return 1
-    if asked is None and target.has(Feature.TCGEN05):
-        products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
-        return CLUSTER_SIZES[0] if products == 1 else 1
-    sizes = CLUSTER_SIZES
-    if asked is not None and target.has(Feature.TCGEN05):
-        sizes, asked = PAIRED_SIZES, min(asked, target.max_cluster)
-    if asked is None or asked not in sizes:
-        return 1
-    return asked
-
-
-def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
-    """What became of a product or loop."""
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        SlicingPass.name,
-        "Tiling",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
 
 
 def _regions(func: Operation) -> list[Region]:
@@ -191,12 +153,6 @@ def _is_in_combination(region: Region) -> bool:
 def _has_large_tensor(func: Operation) -> bool:
     """Whether any tensor is worth splitting."""
     return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)
-
-
-def has_large_product(func: Operation) -> bool:
-    """Whether any product may be worth splitting, alone or with others."""
-    results = [op.result for op in func.walk() if isinstance(op, aa.ProductOp)]
-    return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
 
 
 def _carries_much(func: Operation) -> bool:

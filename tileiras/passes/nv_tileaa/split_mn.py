@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.passes.nv_tileaa.split_k import split_steps
 from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
+from tileiras.passes.nv_tileaa.split_steps import split_steps
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
 

@@ -21,7 +21,6 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
 from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.hints import integer_hint
@@ -119,6 +118,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     operations = list(func.walk())
     from tileiras.planning.memory_order import follows_write
     from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import is_repeatable
 
     asked = integer_hint(func, "num_cta_in_cga")
     if (func.cluster_size > 1 and func.in_rows is None) or asked not in (None, 1):
@@ -156,6 +156,8 @@ def _has_one_tile(func: aa.FuncOp) -> bool:
 
 def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
     """The loop over tiles: the number of the tile block is its start, and nothing else."""
+    from tileiras.planning.tile_scheduler.joinable import carries
+
     numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
     counts = [op for op in func.walk() if isinstance(op, aa.GetNumProgramsOp) and not _axis(op)]
     starts = [use for op in numbers for use in op.result.uses]
@@ -247,11 +249,11 @@ def _statically_scheduled(
     """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two at once;
     None if it gains nothing by it: a warp of its own has to store.
     """
-    from tileiras.passes.nv_tileaa.form_clusters import is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.planning.memory_order import WRITES
     from tileiras.planning.operands.tma_stores import TmaWrite
     from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.tile_scheduler.joinable import is_plain
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
@@ -278,11 +280,11 @@ def _as_rows(
     a large one of twice the rows; None if it gains nothing by it.
     """
     from tileiras.codegen.atoms.wgmma import K_BYTES
-    from tileiras.passes.nv_tileaa.form_clusters import LARGE_TILE, is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
     from tileiras.planning.stores import plan_with_stores
     from tileiras.planning.strategy import would_specialise
+    from tileiras.planning.tile_scheduler.joinable import LARGE_TILE, is_plain
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None

@@ -193,7 +193,7 @@ def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     loops are not of one length: whoever has ended takes the next one of a grid, which evens out.
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+    from tileiras.planning.tile_scheduler.joinable import product_loop
 
     looped = with_static_tile_scheduler(func)
     tiles = (

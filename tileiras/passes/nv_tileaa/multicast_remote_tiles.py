@@ -97,7 +97,7 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     """Whether it has products of one tile, and it does not matter which CTA computes a tile."""
     if func.cluster_size > 1 or integer_hint(func, "num_cta_in_cga") is not None:
         return False
-    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+    from tileiras.planning.tile_scheduler.joinable import product_loop
 
     if product_loop(func.body.block) is None:
         return False

@@ -29,8 +29,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.strategy import without_strategy
+from tileiras.planning.tile_scheduler.joinable import may_loop_over_tiles
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
@@ -51,16 +51,11 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
-    loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
-    products = product_loop(func.body.block)
-    returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
-    if products is None or loops != [products] or len(returns) != 1:
+    if not may_loop_over_tiles(func):
         return None
     changed = without_strategy(func)
     source = changed.body.block
-    numbers = [op for op in changed.walk() if isinstance(op, aa.GetProgramIdOp)]
-    if not numbers or any(op.parent_op() is not changed for op in numbers):
-        return None
+    numbers = [op for op in source.ops if isinstance(op, aa.GetProgramIdOp)]
     for op in list(changed.walk()):
         if isinstance(op, aa.GetNumProgramsOp):
             properties, location = op.properties, op.location

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
+from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
@@ -15,8 +16,27 @@ if TYPE_CHECKING:
     from tileiras.planning.model.dots import PlannedDot
     from tileiras.planning.model.kernel import RolePlan
 
+TILES = 2
+"""Fixed: how many are computed at once."""
 LARGE_TILE = 128 * 256
 """Policy: elements of a tile whose CTA leaves no room for another one on an SM."""
+
+
+def product_loop(block: Block) -> aa.ForOp | None:
+    """The only loop with products in a block, which has no other products."""
+    found = [op for op in block.ops if any(isinstance(i, aa.ProductOp) for i in op.walk())]
+    if len(found) != 1 or not isinstance(found[0], aa.ForOp):
+        return None
+    inner = found[0]
+    products = [op for op in inner.walk() if isinstance(op, aa.ProductOp)]
+    return inner if all(op.parent_op() is inner for op in products) else None
+
+
+def is_same_for_both(op: Operation) -> bool:
+    """Whether an operation does the same for both tiles if its operands are the same."""
+    if isinstance(op, aa.TiledLoadOp | aa.LoadOp):
+        return op.ordering.data == MemoryOrdering.WEAK
+    return op.has_trait(Pure) and not op.regions
 
 
 def is_repeatable(op: Operation) -> bool:
@@ -47,3 +67,18 @@ def is_plain(planned: PlannedDot) -> bool:
     if planned.lhs is None:
         return False
     return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
+
+
+def may_loop_over_tiles(func: aa.FuncOp) -> bool:
+    """Whether a kernel of one tile a block has the form of one that loops over tiles: a loop over
+    K, the numbers of the tile block in front of it, and one end.
+    """
+    operations = list(func.walk())
+    loops = [op for op in operations if isinstance(op, aa.ForOp | aa.LoopOp)]
+    products = product_loop(func.body.block)
+    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp)]
+    if products is None or loops != [products] or not numbers:
+        return False
+    if any(op.parent_op() is not func for op in numbers):
+        return False
+    return sum(isinstance(op, aa.ReturnOp) for op in operations) == 1

@@ -38,7 +38,7 @@ from tileiras.planning.operands.tma import is_by_tma, place_bytes
 from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
 from tileiras.planning.resources.cta import MAX_ACCUMULATORS, MOST_WARPGROUPS
 from tileiras.planning.resources.stages import fewest_stages
-from tileiras.planning.stores import would_have_store_warp
+from tileiras.planning.stores import plan_of_loop
 from tileiras.planning.tile_scheduler.communication import may_communicate
 from tileiras.planning.tile_scheduler.guards import guard_of
 from tileiras.planning.tile_scheduler.joinable import (
@@ -203,7 +203,7 @@ class _Ways:
         return may_loop_over_tiles(self.func)
 
     def _stores(self, one: RolePlan, many: RolePlan) -> bool:
-        return would_have_store_warp(self.func, one, many, self.target, self.options)
+        return plan_of_loop(self.func, one, many, self.target, self.options) is not None
 
     def _pays(self, pair: Neighbours | None) -> bool:
         """Whether the sums of both have registers, what both read is loaded once, and there are

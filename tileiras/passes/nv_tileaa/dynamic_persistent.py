@@ -111,7 +111,9 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
         if is_chain and not keeps_two_stages(func, looped_plan, target):
             return None
     looped = with_dynamic_tile_scheduler(func)
-    again = would_specialise(looped, target) if looped is not None else None
+    if looped is None:
+        return None
+    again = would_specialise(looped, target)
     if again is None or again.is_in_tmem != plan.is_in_tmem:
         return None
     if plan.is_in_tmem:

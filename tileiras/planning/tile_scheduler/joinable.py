@@ -82,3 +82,16 @@ def may_loop_over_tiles(func: aa.FuncOp) -> bool:
     if any(op.parent_op() is not func for op in numbers):
         return False
     return sum(isinstance(op, aa.ReturnOp) for op in operations) == 1
+
+
+def varying_operations(func: aa.FuncOp) -> dict[Operation, None]:
+    """What a kernel of one tile a block does for each tile: all that depends on its numbers, and
+    whatever is no pure computation.
+    """
+    found: dict[Operation, None] = {}
+    for op in func.body.block.ops:
+        makers = (value.owner for inner in op.walk() for value in inner.operands)
+        is_number = isinstance(op, aa.GetProgramIdOp)
+        if is_number or op.regions or not op.has_trait(Pure) or any(o in found for o in makers):
+            found[op] = None
+    return found

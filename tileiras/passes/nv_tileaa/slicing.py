@@ -13,13 +13,6 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.split_products import (
-    asked_ctas,
-    has_large_product,
-    has_too_large,
-    split_products,
-    tiling_remark,
-)
 from tileiras.passes.rewriting import put_in_place
 
 MAX_WORDS = 32768
@@ -56,7 +49,9 @@ class SlicingPass(IrPass):
             if not isinstance(func, aa.FuncOp):
                 continue
             _forget_strategy(func)  # chosen by an earlier run, for any target
-            sliced = _split_mn(_split_loops(func, ctx), ctx)
+            sliced = _split_loops(func, ctx)
+            if any(isinstance(inner, aa.ProductOp) for inner in sliced.walk()):
+                sliced = _split_mn(sliced, ctx)
             if _has_large_tensor(sliced) and _split_tensors(sliced):
                 _forget_strategy(sliced)
 
@@ -82,19 +77,33 @@ def _split_tensors(func: aa.FuncOp) -> bool:
 def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     """Splits products and loops of a kernel, or of a copy that has its strategy on it."""
     done: list[str] = []
-    if has_large_product(func):
-        func, fits = _in_tensor_memory(func, ctx)
-        if not fits:
-            done += split_products(func, asked_ctas(func, ctx.target))
+    if any(isinstance(op, aa.ProductOp) for op in func.walk()):
+        func, done = _split_products(func, ctx)
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
         done += split_loop_carried(func)
     if done:
+        from tileiras.passes.nv_tileaa.split_products import tiling_remark
+
         _forget_strategy(func)
-    for text in done:
-        ctx.remarks.add(tiling_remark(func, text))
+        for text in done:
+            ctx.remarks.add(tiling_remark(func, text))
     return func
+
+
+def _split_products(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, list[str]]:
+    """The kernel, or a copy with its strategy, with products that are too large in parts."""
+    from tileiras.passes.nv_tileaa.split_products import (
+        asked_ctas,
+        has_large_product,
+        split_products,
+    )
+
+    if not has_large_product(func):
+        return func, []
+    func, fits = _in_tensor_memory(func, ctx)
+    return func, [] if fits else split_products(func, asked_ctas(func, ctx.target))
 
 
 def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, bool]:
@@ -102,6 +111,8 @@ def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, 
 
     The kernel, in whose place there is one with its strategy if that was asked for.
     """
+    from tileiras.passes.nv_tileaa.split_products import asked_ctas, has_too_large
+
     target = ctx.target
     if target is None or ctx.options.opt_level == 0 or not target.has(Feature.TCGEN05):
         return func, False
@@ -116,6 +127,8 @@ def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, 
 
 def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     """Puts the kernel with products of more rows or columns than wgmma takes cut in its place."""
+    from tileiras.passes.nv_tileaa.split_products import has_large_product, tiling_remark
+
     if ctx.target is None or ctx.options.opt_level == 0 or not has_large_product(func):
         return func
     from tileiras.passes.nv_tileaa.split_mn import split_mn

@@ -152,7 +152,10 @@ class _Ways:
         if not all(isinstance(op, TmaWrite) for op in self.func.walk() if isinstance(op, WRITES)):
             return False
         pair = self._pair(self._rates_of_schedule(), has_single=True, is_loop=True)
-        return pair is not None and self._pays(pair) and self._stores(plan, pair.joined_plan())
+        if pair is None or not self._pays(pair):
+            return False
+        joined = pair.joined_plan()
+        return self._stores(joined, joined)
 
     def do_rows_pay(self) -> bool:
         """The same, two tiles as a large one of twice the rows."""

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tileiras.pipeline import EVERY_STEP
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "tileiras"
 MAX_LINES = 600
@@ -150,9 +152,9 @@ def imports_of(path: Path) -> Iterator[tuple[str, int]]:
 ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     "plan_roles": ("planning/strategy.py", "planning/warp_roles/plan.py"),
     "choose_strategy": ("planning/strategy.py", "passes/nv_tileaa/choose_strategy.py"),
+    "choose_again": ("planning/strategy.py", "passes/nv_tileaa/coarsen_locks.py"),
     "would_specialise": (
         "planning/strategy.py",
-        "passes/nv_tileaa/coarsen_locks.py",
         "passes/nv_tileaa/dynamic_persistent.py",
         "passes/nv_tileaa/expand_scaled_dot.py",
         "passes/nv_tileaa/expand_schedule.py",
@@ -160,7 +162,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/multicast_remote_tiles.py",
         "passes/nv_tileaa/pair_ctas.py",
         "passes/nv_tileaa/split_accumulation.py",
-        "passes/nv_tileaa/split_k.py",
+        "passes/nv_tileaa/split_steps.py",
         "passes/nv_tileaa/split_mn.py",
         "passes/nv_tileaa/tiles_per_cta.py",
     ),
@@ -215,6 +217,55 @@ def test_passes_that_may_ask_do() -> None:
     for name, known_to in ASKS_FOR_PLANS.items():
         for path in known_to:
             assert name in (PACKAGE / path).read_text(encoding="utf-8"), (name, path)
+
+
+def modules_of_passes() -> dict[str, str]:
+    """The modules that hold a pass, with its name."""
+    found: dict[str, str] = {}
+    for path in sources():
+        for node in tree_of(path).body:
+            if not isinstance(node, ast.ClassDef) or "IrPass" not in map(ast.unparse, node.bases):
+                continue
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            module = ".".join(parts).removesuffix(".__init__")
+            found[module] = next(
+                statement.value.value
+                for statement in node.body
+                if isinstance(statement, ast.Assign)
+                and ast.unparse(statement.targets[0]) == "name"
+                and isinstance(statement.value, ast.Constant)
+            )
+    return found
+
+
+def known_to(module: str, paths: dict[str, Path]) -> set[str]:
+    """The modules of passes that one imports, and those that these import."""
+    found, pending = {module}, [module]
+    while pending:
+        imported = {other for other, _ in imports_of(paths[pending.pop()])} & paths.keys()
+        pending += imported - found
+        found |= imported
+    return found
+
+
+def test_passes_know_no_later_ones() -> None:
+    """What an earlier pass needs of a later one's decisions is planning, or a module of both."""
+    passes = modules_of_passes()
+    names = [step.pass_name for step in EVERY_STEP]
+    assert set(names) == set(passes.values())
+    last = {name: place for place, name in enumerate(names)}
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sources()
+        if part_of(path) == "passes"
+    }
+    wrong = [
+        f"{passes[module]} knows {passes[other]}"
+        for module in passes.keys() & paths.keys()
+        for other in known_to(module, paths) & passes.keys()
+        if names.index(passes[other]) > last[passes[module]]
+    ]
+    assert not wrong
 
 
 def docstrings(tree: ast.Module) -> frozenset[int]:

@@ -11,7 +11,7 @@ other one beside its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
@@ -68,36 +68,84 @@ def find_multicast(func: aa.FuncOp, plan: RolePlan) -> Multicast:
     if func.cluster_size == 1 or func.cluster_axis is not None:
         return multicast
     ranked = rank_dependent(func)
+    return _found(multicast, func, plan, ranked, {}, has_own_blocks=func.clustered is not None)
+
+
+@dataclass(frozen=True)
+class FutureCluster:
+    """What makes the CTAs of a cluster that is not formed yet differ: numbers of tile blocks, and
+    loops over tiles, which start for both CTAs at the number of the first one.
+    """
+
+    size: int
+    numbers: tuple[SSAValue, ...]
+    loops: tuple[aa.ForOp, ...] = ()
+
+
+def would_share(func: aa.FuncOp, plan: RolePlan, cluster: FutureCluster) -> bool:
+    """Whether the CTAs would share a tile if neighbouring tile blocks were a cluster."""
+    numbers = (*cluster.numbers, *(loop.body.block.args[0] for loop in cluster.loops))
+    seeds = dict.fromkeys(numbers, 1)
+    ranked = _dependent(func, seeds, cluster.size - 1, cluster.loops)
+    multicast = Multicast(cluster.size)
+    found = _found(multicast, func, plan, ranked, seeds, cluster.loops, has_own_blocks=True)
+    return bool(found.loads)
+
+
+def _found(
+    multicast: Multicast,
+    func: aa.FuncOp,
+    plan: RolePlan,
+    ranked: dict[SSAValue, int],
+    numbers: Mapping[SSAValue, int],
+    loops: Collection[Operation] = (),
+    *,
+    has_own_blocks: bool,
+) -> Multicast:
+    """The same with the loads that are shared; of `numbers` the other CTA's are known."""
     copies = [load for pipeline in plan.pipelines for load in pipeline.loads]
-    if not is_in_step(func, copies, ranked):
+    if not is_in_step(func, copies, ranked, loops):
         return multicast
     for pipeline in plan.pipelines:
         if pipeline.gathers or not pipeline.may_grow:
             continue
         for load in pipeline.loads:
-            if isinstance(load, aa.TiledLoadOp):
-                _add(multicast, func, load, ranked)
+            if not isinstance(load, aa.TiledLoadOp):
+                continue
+            if func.in_rows is not None:
+                _add_if_of_row(multicast, load, ranked)
+            else:
+                _add(multicast, load, ranked, numbers, has_own_blocks=has_own_blocks)
     return multicast
 
 
+def _add_if_of_row(
+    multicast: Multicast, load: aa.TiledLoadOp, ranked: Mapping[SSAValue, int]
+) -> None:
+    """Adds a load that depends on a CTA's row at most."""
+    made_from = (*load.indices, load.view, *memref_of(load.view).operands)
+    if all(ranked.get(value, 0) == _ROW for value in made_from if value in ranked):
+        _add_for_row(multicast, load)
+
+
 def _add(
-    multicast: Multicast, func: aa.FuncOp, load: aa.TiledLoadOp, ranked: dict[SSAValue, int]
+    multicast: Multicast,
+    load: aa.TiledLoadOp,
+    ranked: dict[SSAValue, int],
+    numbers: Mapping[SSAValue, int],
+    *,
+    has_own_blocks: bool,
 ) -> None:
     """Adds a load if it can be shared: not one whose map changes, as copies into other CTAs are
     not waited for before that. One of which a pair has halves comes once already, unless there are
     other pairs; scales that threads copy come to each CTA for itself."""
     indices = tuple(index for index in load.indices if index in ranked)
     apart = 0
-    if func.in_rows is not None:
-        made_from = (*load.indices, load.view, *memref_of(load.view).operands)
-        if all(ranked.get(value, 0) == _ROW for value in made_from if value in ranked):
-            _add_for_row(multicast, load)
-        return
-    if func.clustered is None:
+    if not has_own_blocks:
         for index in indices:
             apart |= ranked[index]
         indices = ()
-    sharers = _sharers(load, func.cluster_size, apart)
+    sharers = _sharers(load, multicast.cluster_size, apart)
     by_threads = is_scale_load(load) and not is_by_tma(load)
     if has_renewed_map(load) or sharers == 1 or by_threads:
         return
@@ -106,8 +154,8 @@ def _add(
         return
     if any(value in ranked for value in (load.view, *memref_of(load.view).operands)):
         return
-    needed: dict[SSAValue, None] = {}
-    if indices and func.cluster_size != 2:
+    needed: dict[SSAValue, None] = dict.fromkeys(numbers)
+    if indices and multicast.cluster_size != 2:
         return
     if all(_collect(index, ranked, needed) for index in indices):
         multicast.loads[load] = indices
@@ -154,11 +202,21 @@ def rank_dependent(func: aa.FuncOp) -> dict[SSAValue, int]:
     """The values that may differ between the CTAs of a cluster, by the bits of the rank that they
     depend on.
     """
-    found: dict[SSAValue, int] = {}
+    return _dependent(func, {}, func.cluster_size - 1)
+
+
+def _dependent(
+    func: aa.FuncOp,
+    known: Mapping[SSAValue, int],
+    everything: int,
+    loops: Collection[Operation] = (),
+) -> dict[SSAValue, int]:
+    """The same, with some that are `known` to; `loops` start with the same number in all CTAs."""
+    found = dict(known)
     while True:
         before = dict(found)
         for op in func.walk():
-            _follow(op, found, func.cluster_size - 1)
+            _follow(op, found, everything, op in loops)
         if found == before:
             return found
 
@@ -178,7 +236,9 @@ def _bits(found: dict[SSAValue, int], values: Iterable[SSAValue]) -> int:
     return bits
 
 
-def _follow(op: Operation, found: dict[SSAValue, int], everything: int) -> None:
+def _follow(
+    op: Operation, found: dict[SSAValue, int], everything: int, starts_the_same: bool
+) -> None:
     """What an operation makes depends on the rank if anything that it takes does."""
     if isinstance(op, aa.GetClusterRankOp):
         _note(found, op.results, op.bits & everything)
@@ -188,7 +248,7 @@ def _follow(op: Operation, found: dict[SSAValue, int], everything: int) -> None:
     if isinstance(op, aa.ContinueOp | aa.BreakOp | aa.YieldOp):
         _follow_end(op, found)
     elif isinstance(op, aa.ForOp | aa.LoopOp):
-        bounds = list(op.operands)[: len(op.operands) - len(op.init_values)]
+        bounds = list(op.operands)[int(starts_the_same) : len(op.operands) - len(op.init_values)]
         arguments = op.body.block.args[len(op.body.block.args) - len(op.init_values) :]
         _note(found, (*op.body.block.args, *op.results), _bits(found, bounds))
         for value, argument in zip(op.init_values, arguments, strict=True):
@@ -233,8 +293,16 @@ def _deciding_bits(op: Operation, target: Operation, found: dict[SSAValue, int])
     return bits
 
 
-def is_in_step(func: aa.FuncOp, copies: list[OperandLoad], ranked: dict[SSAValue, int]) -> bool:
-    """Whether all CTAs of a cluster make the copies equally often, in the same order."""
+def is_in_step(
+    func: aa.FuncOp,
+    copies: list[OperandLoad],
+    ranked: dict[SSAValue, int],
+    loops: Collection[Operation] = (),
+) -> bool:
+    """Whether all CTAs of a cluster make the copies equally often, in the same order.
+
+    `loops` start with the same number in all CTAs.
+    """
     around: dict[Operation, None] = {}
     for load in copies:
         parent = load.parent_op()
@@ -244,7 +312,8 @@ def is_in_step(func: aa.FuncOp, copies: list[OperandLoad], ranked: dict[SSAValue
     for op in around:
         match op:
             case aa.ForOp():
-                if any(bound in ranked for bound in (op.lower_bound, op.upper_bound, op.step)):
+                bounds = (op.lower_bound, op.upper_bound, op.step)[int(op in loops) :]
+                if any(bound in ranked for bound in bounds):
                     return False
             case aa.IfOp():
                 if op.condition in ranked:

@@ -53,6 +53,29 @@ def plan_with_stores(
     return None
 
 
+def plan_of_loop(
+    func: aa.FuncOp, one: RolePlan, many: RolePlan, target: GpuTarget, options: CompileOptions
+) -> RolePlan | None:
+    """What is known of the plan of a kernel that goes through many tiles, by its plan for `one`;
+    None if no warp of its own would store.
+
+    `many` has the memory of stages, of as many tiles as are computed at once. Nothing is written.
+    """
+    from tileiras.planning.operands.tma_stores import has_room_to_store, stores_by_tma
+    from tileiras.planning.resources.stages import has_room
+    from tileiras.planning.warp_roles.store_warp import with_store_warp
+
+    prefer = options.switch(PREFER_TMA)
+    if prefer is False or options.switch(DELAY_TMA_STORE_WAIT) is False:
+        return None
+    stores = stores_by_tma(func, replace(one, becomes_loop=True), prefer)
+    plan = replace(many, becomes_loop=True)
+    if not stores or not has_room_to_store(func, plan, target, stores):
+        return None
+    plan = with_store_warp(func, replace(plan, stores=stores), target)
+    return plan if plan.has_store_warp and has_room(func, plan, target) else None
+
+
 def _with_and_without_stores(
     func: aa.FuncOp, roles: RolePlan, target: GpuTarget, options: CompileOptions
 ) -> Iterator[RolePlan]:

@@ -12,6 +12,7 @@ strategy that stands is true.
     would_specialise    a pass that wants to know what would become of a change: it changes a copy
                         (`without_strategy`) and asks of that; the copy has the answer on it and
                         takes the kernel's place, or the change is not made
+    choose_again        a pass that has changed a kernel by facts: there is no way back
     drop_strategy       a pass that changes a kernel and does not ask: the next `choose-strategy`
                         will
 
@@ -57,6 +58,17 @@ def would_specialise(copy: aa.FuncOp, target: GpuTarget) -> RolePlan | None:
     if copy.parent_block() is not None:
         raise InternalError("a strategy was asked for that stands on the kernel", where="planning")
     return choose_strategy(copy, target)
+
+
+def choose_again(func: aa.FuncOp, target: GpuTarget) -> RolePlan | None:
+    """The plan of a kernel that a pass has changed, whatever it is, None if it is not specialised.
+
+    What stood on it before the change has been dropped: `drop_strategy` must come first, for it
+    looks at the operations that the plan is written on. Raises InternalError where it did not.
+    """
+    if STRATEGY in func.attributes:
+        raise InternalError("a kernel was changed under its strategy", where="planning")
+    return choose_strategy(func, target)
 
 
 def strategy_of(func: aa.FuncOp, target: GpuTarget) -> RolePlan | None:

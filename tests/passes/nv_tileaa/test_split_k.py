@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import split_k
+from tileiras.passes.nv_tileaa import split_steps
 
 Shape = tuple[list[int], int]
 """Depths of the products of a kernel, and how many loops it has."""
@@ -31,8 +31,8 @@ Shape = tuple[list[int], int]
 @pytest.fixture
 def small_limits(monkeypatch):
     """Products of 32x32x16 f32 are cut to steps of 4."""
-    monkeypatch.setattr(split_k, "ROW_BYTES", 16)
-    monkeypatch.setattr(split_k, "THREADS", 4)
+    monkeypatch.setattr(split_steps, "ROW_BYTES", 16)
+    monkeypatch.setattr(split_steps, "THREADS", 4)
 
 
 def cut(text: str, grid: tuple[int, int, int] = (2, 2, 1)) -> Shape:

@@ -34,7 +34,7 @@ from tileiras.passes.nv_tileaa import slicing, split_loop_carried, split_product
 @pytest.fixture
 def small_limits(monkeypatch):
     """A product of 32x32 f32 is computed in parts of 16 rows, or of 16 columns."""
-    monkeypatch.setattr(slicing, "PRODUCT_WORDS", 512)
+    monkeypatch.setattr(split_products, "PRODUCT_WORDS", 512)
     monkeypatch.setattr(split_products, "THREADS", 4)
     monkeypatch.setattr(split_products, "ROWS", 16)
 

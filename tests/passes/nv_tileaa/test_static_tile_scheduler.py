@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.kernels.gather import experts
 from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.product_text import Order, ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
@@ -22,6 +23,7 @@ from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
 READ = ProductKernel("f8E4M3FN", (128, 256, 128), result="f16")
@@ -168,3 +170,22 @@ def test_hints_and_switches_keep_one_tile_a_block():
     for switch in (PREFER_TMA, DELAY_TMA_STORE_WAIT):
         found = run_passes(text.encode(), *before, **{switch: "0"})
         assert "static_tile_scheduler" not in found
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "text"),
+    [
+        (aligned_result(LARGE).encode(), "Cluster", "two tile blocks are a cluster of two CTAs"),
+        (experts(loop="storing"), "StaticPersistent", "tile blocks go through the grid"),
+    ],
+    ids=["clusters", "gathered rows"],
+)
+def test_a_remark_says_what_became_of_tile_blocks(source: bytes, name: str, text: str):
+    """A schedule without clusters is told as that."""
+    remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))
+    options = CompileOptions(gpu_name="sm_90", emit="nv_tileas")
+    compile_module(source, options, remarks=remarks)
+    [remark] = [r for r in remarks.remarks if r.name in ("Cluster", "StaticPersistent")]
+    assert remark.name == name
+    assert remark.message.startswith(text)
+    assert "by a static tile scheduler" in remark.message

@@ -54,8 +54,10 @@ class WgmmaDotOp(IRDLOperation):
     accumulator: `acc` is zeros, and nothing of it is in registers. Where the `condition` (i1) does
     not hold nothing is issued: the result is `acc`, and a group without instructions counts in its
     place. All threads of the consumers have the same condition. Where `adds_if` (i1) is false
-    nothing is added to, whatever `acc` is. One that is `put_off` is still to be issued an iteration
-    late.
+    nothing is added to, whatever `acc` is: the product alone is the result. So one leaves out the
+    product, by a branch around its instructions, and the other the accumulator, by an operand of
+    theirs (scale-d); neither can say what the other does. One that is `put_off` is still to be
+    issued an iteration late.
     """
 
     name = "nv_tileas.wgmma_dot"

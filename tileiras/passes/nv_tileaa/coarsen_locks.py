@@ -29,10 +29,7 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
-from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.split_k import split_function
-from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
@@ -77,12 +74,14 @@ class CoarsenLocksPass(IrPass):
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _has_lock(func) or func.cluster_size > 1:
                 continue
-            if _find_turn(func, target) is not None:
-                coarsened, size = _coarsened(func, target)
-                put_in_place(coarsened, func)
-                ctx.remarks.add(_remark(coarsened, size))
+            turn = _find_turn(func, target)
+            if turn is not None:
+                from tileiras.passes.nv_tileaa.split_steps import split_function
+
+                _coarsen(func, turn, target)
+                ctx.remarks.add(_remark(func, turn.size))
                 # Pipelines get half of the shared memory now (`planning/resources`).
-                split_function(ctx, coarsened)
+                split_function(ctx, func)
 
 
 @dataclass(frozen=True)
@@ -208,22 +207,18 @@ def _cluster_size(func: aa.FuncOp, axis: int, tiles: list[SSAValue], target: Gpu
     return size
 
 
-def _coarsened(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, int]:
-    """A copy of a kernel with such a turn whose clusters take the lock once; CTAs of a cluster."""
+def _coarsen(func: aa.FuncOp, turn: _Turn, target: GpuTarget) -> None:
+    """Makes clusters of a kernel's tile blocks that take the lock once."""
     from tileiras.passes.nv_tileaa.lock_clusters import renumber_tile_blocks, share_section
-    from tileiras.planning.strategy import without_strategy, would_specialise
+    from tileiras.planning.strategy import choose_again, drop_strategy
 
-    changed = without_strategy(func)
-    turn = _find_turn(changed, target)
-    if turn is None:
-        raise InternalError("a copy has another critical section", where=CoarsenLocksPass.name)
-    blocks = renumber_tile_blocks(changed, turn.section, turn.axis, turn.size)
+    drop_strategy(func)
+    blocks = renumber_tile_blocks(func, turn.section, turn.axis, turn.size)
     share_section(turn.section, turn.tiles, blocks)
-    changed.properties["cluster"] = IntegerAttr(turn.size, i32)
-    changed.properties["clustered"] = UnitAttr()
-    changed.properties["cluster_axis"] = IntegerAttr(turn.axis, i32)
-    would_specialise(changed, target)
-    return changed, turn.size
+    func.properties["cluster"] = IntegerAttr(turn.size, i32)
+    func.properties["clustered"] = UnitAttr()
+    func.properties["cluster_axis"] = IntegerAttr(turn.axis, i32)
+    choose_again(func, target)
 
 
 __all__ = ["CoarsenLocksPass"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -66,20 +67,19 @@ def divide_product(
         if regions is None:
             continue
         cuts = [region.cut for region in regions]
+        if not _go_together(cuts):
+            continue
         fits = quality(cuts)
         if fits is not None:
             found.append((_rank(product, division, cuts, fits), division))
-    for _, division in sorted(found, key=lambda item: item[0]):
-        if len(division.ctas) > 1 and not _is_possible(func, product, division):
-            continue
-        whole = "x".join(map(str, shape_of(product.result)))
-        part = _divide(func, product, division)
-        if part is None:
-            raise InternalError("a product that can be divided was not", where="tileas-slicing")
-        func.properties["cluster"] = IntegerAttr(ctas, i32)
-        shape = "x".join(map(str, shape_of(part.result)))
-        return f"product of {whole} in {ctas} parts of {shape}, one for each CTA of a cluster"
-    return None
+    if not found:
+        return None
+    _, division = min(found, key=lambda item: item[0])
+    whole = "x".join(map(str, shape_of(product.result)))
+    part = _divide(func, product, division)
+    func.properties["cluster"] = IntegerAttr(ctas, i32)
+    shape = "x".join(map(str, shape_of(part.result)))
+    return f"product of {whole} in {ctas} parts of {shape}, one for each CTA of a cluster"
 
 
 def _divisions(product: aa.ProductOp, ctas: int) -> list[Division]:
@@ -130,19 +130,24 @@ def _regions(
     return found
 
 
-def _is_possible(func: aa.FuncOp, product: aa.ProductOp, division: Division) -> bool:
-    """Whether a copy of the kernel can be cut along one dim after the other."""
-    copy = func.clone()
-    pairs = zip(func.walk(), copy.walk(), strict=True)
-    copied = next(new for old, new in pairs if old is product)
-    is_product = isinstance(copied, aa.DotOp | aa.DotScaledOp)
-    return is_product and _divide(copy, copied, division) is not None
+def _go_together(cuts: Sequence[ProductCut]) -> bool:
+    """Whether what has been cut in one way can be cut in the others: all elements are in parts.
+
+    Cutting changes shapes, and nothing else that a cut looks at.
+    """
+    for value in dict.fromkeys(value for cut in cuts for value in cut.dims):
+        for dim, extent in enumerate(shape_of(value)):
+            parts = prod(cut.parts for cut in cuts if dim in cut.dims.get(value, ()))
+            if extent % parts:
+                return False
+    return True
 
 
-def _divide(func: aa.FuncOp, product: aa.ProductOp, division: Division) -> aa.ProductOp | None:
-    """Cuts along one dim after the other; the product of a part, None if it cannot be.
+def _divide(func: aa.FuncOp, product: aa.ProductOp, division: Division) -> aa.ProductOp:
+    """Cuts along one dim after the other; the product of a part.
 
-    Products keep their order, as all are in the region that is cut.
+    Products keep their order, as all are in the region that is cut. Raises InternalError for cuts
+    that do not go together.
     """
     from tileiras.passes.nv_tileaa.product_loops import divide_parts
 
@@ -150,7 +155,7 @@ def _divide(func: aa.FuncOp, product: aa.ProductOp, division: Division) -> aa.Pr
     for position, (dim, count) in enumerate(division.ctas):
         region = find_region(_products(func)[number].result, dim, count)
         if region is None or not _is_all_divided(func, region):
-            return None
+            raise InternalError("a product that can be divided was not", where="tileas-slicing")
         divide_parts(region, division.ranks(position))
     return _products(func)[number]
 

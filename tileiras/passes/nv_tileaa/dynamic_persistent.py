@@ -79,12 +79,16 @@ def _is_candidate(func: aa.FuncOp) -> bool:
 
 def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel whose tile blocks take over others, None if it is to stay as it is."""
-    from tileiras.passes.nv_tileaa.form_clusters import is_large_and_plain, is_repeatable
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_dynamic_tile_scheduler
     from tileiras.planning.resources.stages import keeps_two_stages
-    from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.stores import plan_of_loop, plan_with_stores
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import (
+        is_large_and_plain,
+        is_repeatable,
+        may_loop_over_tiles,
+    )
 
     switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
     plan, asked = strategy_of(func, target), options.switch(DYNAMIC_PERSISTENT)
@@ -98,19 +102,24 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     is_chain = _is_chain_that_fills_an_sm(func, plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
-    in_tmem = plan.is_in_tmem
+    if not may_loop_over_tiles(func):
+        return None
+    if plan.is_in_tmem:
+        looped_plan = plan_of_loop(func, plan, plan, target, options)
+        if looped_plan is None:
+            return None
+        if is_chain and not keeps_two_stages(func, looped_plan, target):
+            return None
     looped = with_dynamic_tile_scheduler(func)
     if looped is None:
         return None
-    plan = would_specialise(looped, target)
-    if plan is None or plan.is_in_tmem != in_tmem:
+    again = would_specialise(looped, target)
+    if again is None or again.is_in_tmem != plan.is_in_tmem:
         return None
-    if not in_tmem:
-        return looped if _fills_an_sm(looped, plan) else None
-    plan = plan_with_stores(looped, target, options)
-    if plan is None or not plan.has_store_warp:
-        return None
-    return looped if not is_chain or keeps_two_stages(looped, plan, target) else None
+    if plan.is_in_tmem:
+        again = plan_with_stores(looped, target, options)
+        return looped if again is not None and again.has_store_warp else None
+    return looped if _fills_an_sm(looped, again) else None
 
 
 def _fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:

@@ -13,11 +13,9 @@ from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
-    MemoryOrdering,
     Signedness,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
@@ -30,13 +28,11 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.dots import PlannedDot
+    from tileiras.planning.clusters import FutureCluster
     from tileiras.planning.model.kernel import RolePlan
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
-LARGE_TILE = 128 * 256
-"""Policy: elements of a tile whose CTA leaves no room for another one on an SM."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,12 @@ class FormClustersPass(IrPass):
 
     A kernel in which each tile block computes one large tile becomes persistent first: as many tile
     blocks as SMs go through all tiles (`static_tile_scheduler.py`). So a CTA has something to do
-    while a tile is stored.
+    while a tile is stored. Two kinds of kernels become persistent without clusters, if their loops
+    are all of one length: those whose threads gather rows for one product that fills an SM, and
+    decoding, whose few rows of queries warps have copies of.
+
+    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
+    pair that multiplies together (`pair_ctas.py`).
 
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
@@ -53,9 +54,9 @@ class FormClustersPass(IrPass):
                %t = %b + %r, or %b if there is no such tile block
                ... if it exists { tiled_store }
              }
-    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
-    pair that multiplies together (`pair_ctas.py`).
-
+    Before   %p = get_program_id 0;  for %k { load of rows; dot };  store
+    After    func {static_tile_scheduler} { for %t in [get_program_id 0, get_grid_size 0)
+             step get_num_programs 0 { for %k { load of rows; dot };  store } }
     Before   func {cluster = 2} { for %k { %b = tiled_load; dot %a, %b } }
     After    func {cluster = 2, pair} { for %k { %b = tiled_load {halved = 1}; dot %a, %b } }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA, clusters, and wgmma or
@@ -74,13 +75,11 @@ class FormClustersPass(IrPass):
         target = ctx.require_target()
         for func in list(op.body.ops):
             if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                if _shares_work(func):
-                    clustered = _clustered(func, strategy_of(func, target), target)
-                else:
-                    clustered = _statically_scheduled(func, target, ctx.options)
-                if clustered is not None:
-                    put_in_place(clustered, func)
-                    ctx.remarks.add(_remark(clustered))
+                form = _with_clusters if _shares_work(func) else _statically_scheduled
+                changed = form(func, target, ctx.options)
+                if changed is not None:
+                    put_in_place(changed, func)
+                    ctx.remarks.add(_remark_of(changed))
         if target.has(Feature.TCGEN05):
             from tileiras.passes.nv_tileaa.pair_ctas import paired
 
@@ -92,18 +91,22 @@ class FormClustersPass(IrPass):
                         ctx.remarks.add(remark)
 
 
-def _remark(func: aa.FuncOp) -> Remark:
+def _remark_of(func: aa.FuncOp) -> Remark:
+    shared = "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
+    divided = "one for each SM, they divide the work of all by a static tile scheduler"
+    if func.cluster_size == 1:
+        return _remark(func, "StaticPersistent", f"tile blocks go through the grid: {divided}")
+    text = shared if func.static_tile_scheduler is None else f"{shared}; {divided}"
+    return _remark(func, "Cluster", text)
+
+
+def _remark(func: aa.FuncOp, name: str, text: str) -> Remark:
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         FormClustersPass.name,
-        "Cluster",
-        "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
-        + (
-            "; one for each SM, they divide the work of all by a static tile scheduler"
-            if func.static_tile_scheduler
-            else ""
-        ),
+        name,
+        text,
         func.sym_name.data,
         place_of(func),
     )
@@ -142,26 +145,29 @@ def _statically_scheduled(
     without need, and those with an operand that threads transpose are 1 to 9 % slower (measured).
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.clusters import FutureCluster
+    from tileiras.planning.stores import plan_of_loop, plan_with_stores
+    from tileiras.planning.tile_scheduler.joinable import is_large_and_plain, may_loop_over_tiles
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
     plan = strategy_of(func, target)
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
-    if plan is None or plan.is_in_tmem:
+    if plan is None or plan.is_in_tmem or not may_loop_over_tiles(func):
         return None
     if _gathers(plan) or _decodes(plan):
         return _scheduled_alone(func, target)
-    if not is_large_and_plain(plan):
+    numbers = [op for op in func.body.block.ops if isinstance(op, aa.GetProgramIdOp)]
+    cluster = FutureCluster(CLUSTER, tuple(op.result for op in numbers))
+    if not is_large_and_plain(plan) or not _may_cluster(func, plan, cluster, target):
+        return None
+    if plan_of_loop(func, plan, plan, target, options) is None:
         return None
     looped = with_static_tile_scheduler(func)
-    if looped is None:
+    if looped is None or not _cluster(looped, plan, target):
         return None
-    clustered = _clustered(looped, would_specialise(looped, target), target)
-    if clustered is None:
-        return None
-    plan = plan_with_stores(clustered, target, options)
-    return clustered if plan is not None and plan.has_store_warp else None
+    again = plan_with_stores(looped, target, options)
+    return looped if again is not None and again.has_store_warp else None
 
 
 def _gathers(plan: RolePlan) -> bool:
@@ -188,69 +194,66 @@ def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     loops are not of one length: whoever has ended takes the next one of a grid, which evens out.
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+    from tileiras.planning.tile_scheduler.joinable import product_loop, varying_operations
 
-    looped = with_static_tile_scheduler(func)
-    tiles = (
-        next((op for op in looped.body.block.ops if isinstance(op, aa.ForOp)), None)
-        if looped
-        else None
-    )
-    products = product_loop(tiles.body.block) if tiles is not None else None
-    if looped is None or tiles is None or products is None:
+    products = product_loop(func.body.block)
+    if products is None:
         return None
+    varying = varying_operations(func)
     bounds = (products.lower_bound, products.upper_bound, products.step)
-    if any(
-        tiles.is_ancestor(bound.owner) for bound in bounds if isinstance(bound.owner, Operation)
-    ):
+    if any(bound.owner in varying for bound in bounds):
         return None
-    plan = would_specialise(looped, target)
+    looped = with_static_tile_scheduler(func)
+    plan = would_specialise(looped, target) if looped is not None else None
     return looped if plan is not None and plan.shape.ctas == 1 else None
 
 
-def is_large_and_plain(plan: RolePlan) -> bool:
-    """Whether a kernel has one product, of a large tile, no operand of which threads transpose."""
-    if len(plan.dots) != 1 or plan.warpgroups == 1:
-        return False
-    [planned] = plan.dots.values()
-    return planned.rows * planned.columns >= LARGE_TILE and is_plain(planned)
-
-
-def is_plain(planned: PlannedDot) -> bool:
-    """Whether no operand of a product comes from registers or is transposed, nor the product, but
-    where threads read its right operand.
-    """
-    if planned.lhs is None:
-        return False
-    return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
-
-
-def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.FuncOp | None:
+def _with_clusters(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel for a cluster, None if nothing would be shared."""
-    from tileiras.planning.clusters import find_multicast
+    from tileiras.planning.clusters import FutureCluster
 
-    if plan is None or plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
+    plan = strategy_of(func, target)
+    if plan is None:
         return None
-    if not plan.is_in_tmem and not target.has(Feature.WGMMA):
-        return None
-    if any(carries(op) for op in func.walk() if _starts_from_number(op)):
+    loops = [op for op in func.body.block.ops if _starts_from_number(op)]
+    numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp) and _is_first(op)]
+    cluster = FutureCluster(
+        CLUSTER,
+        tuple(op.result for op in numbers),
+        tuple(loop for loop in loops if isinstance(loop, aa.ForOp)),
+    )
+    if not _may_cluster(func, plan, cluster, target):
         return None
     changed = without_strategy(func)
+    return changed if _cluster(changed, plan, target) else None
+
+
+def _may_cluster(
+    func: aa.FuncOp, plan: RolePlan, cluster: FutureCluster, target: GpuTarget
+) -> bool:
+    """Whether neighbouring tile blocks may run as a cluster, and share what they load."""
+    from tileiras.planning.clusters import would_share
+    from tileiras.planning.tile_scheduler.joinable import carries, is_repeatable
+
+    if plan.shape.ctas > 1 or not all(map(is_repeatable, func.walk())):
+        return False
+    if not plan.is_in_tmem and not target.has(Feature.WGMMA):
+        return False
+    return not any(map(carries, cluster.loops)) and would_share(func, plan, cluster)
+
+
+def _cluster(changed: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
+    """Makes clusters of a copy of a kernel; whether its plan is what `plan` has promised."""
     changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
     changed.properties["clustered"] = UnitAttr()
     _renumber(changed)
-    clustered = would_specialise(changed, target)
-    if clustered is None or clustered.is_in_tmem != plan.is_in_tmem:
-        return None
-    return changed if find_multicast(changed, clustered).loads else None
+    again = would_specialise(changed, target)
+    return again is not None and again.is_in_tmem == plan.is_in_tmem
 
 
-def is_repeatable(op: Operation) -> bool:
-    """Whether an operation may run once more for a tile block that does not exist."""
-    if isinstance(op, STORES):
-        return op.ordering.data == MemoryOrdering.WEAK
-    effects = (aa.AllocaOp, aa.PrintOp, aa.AssertOp, aa.GridDependencyOp)
-    return not isinstance(op, effects)
+def _is_first(op: aa.GetProgramIdOp) -> bool:
+    """Whether it numbers tile blocks along the axis of clusters."""
+    return op.axis.value.data == 0
 
 
 def _starts_from_number(op: Operation) -> bool:
@@ -259,11 +262,6 @@ def _starts_from_number(op: Operation) -> bool:
         return False
     number = op.lower_bound.owner
     return isinstance(number, aa.GetProgramIdOp) and number.axis.value.data == 0
-
-
-def carries(loop: Operation) -> bool:
-    """Whether iterations of a loop hand on anything but tokens."""
-    return not all(isinstance(result.type, MemTokenType) for result in loop.results)
 
 
 def _renumber(func: aa.FuncOp) -> None:

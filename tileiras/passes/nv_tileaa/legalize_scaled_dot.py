@@ -79,8 +79,12 @@ def _by_tcgen05(func: aa.FuncOp, ctx: CompileContext) -> str | None:
     target = ctx.require_target()
     if not target.has(Feature.TCGEN05_SCALED) or not target.has(Feature.TMA):
         return None
-    from tileiras.passes.nv_tileaa.slicing import asked_ctas, has_large_product, tiling_remark
-    from tileiras.passes.nv_tileaa.split_products import split_products
+    from tileiras.passes.nv_tileaa.split_products import (
+        asked_ctas,
+        has_large_product,
+        split_products,
+        tiling_remark,
+    )
     from tileiras.planning.mma.strategy import Tcgen05Strategy
 
     copy, done = func.clone(), list[str]()

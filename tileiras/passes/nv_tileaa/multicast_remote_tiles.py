@@ -97,13 +97,13 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     """Whether it has products of one tile, and it does not matter which CTA computes a tile."""
     if func.cluster_size > 1 or integer_hint(func, "num_cta_in_cga") is not None:
         return False
-    from tileiras.passes.nv_tileaa.two_tiles import product_loop
+    if not any(isinstance(op, aa.ProductOp) for op in func.walk()):
+        return False
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import is_repeatable, product_loop
 
     if product_loop(func.body.block) is None:
         return False
-    from tileiras.passes.nv_tileaa.form_clusters import is_repeatable
-    from tileiras.planning.tile_scheduler.communication import may_communicate
-
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return False

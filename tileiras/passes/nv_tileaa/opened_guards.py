@@ -14,37 +14,36 @@ condition.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import TensorType, i1
-from xdsl.ir import Block, Operation, Region, SSAValue
+from itertools import takewhile
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, Operation, Region
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.two_tiles import product_loop
-from tileiras.planning.strategy import without_strategy
+from tileiras.planning.tile_scheduler.joinable import product_loop
 
 
 def with_opened_guard(func: aa.FuncOp) -> aa.FuncOp | None:
-    """A copy of a kernel with its loop over K outside of the guard, None if it has none."""
+    """A copy of a kernel with its loop over K outside of the guard, None if it has none.
+
+    The plan of the kernel stands on it: of the products nothing is changed that a plan looks at.
+    """
     branch = _guard(func.body.block)
-    if branch is None:
+    if branch is None or any(op.regions or not op.has_trait(Pure) for op in _before(branch)):
         return None
-    changed = without_strategy(func)
+    changed = func.clone()
     block = changed.body.block
     branch = _guard(block)
     if branch is None:
-        return None
+        raise InternalError("a copy has another guard", where="tiles-per-cta")
     if _returns(branch):
         branch = _inverted(branch)
-    body = branch.then_region.block
-    products = product_loop(body)
+    moved, products = _before(branch), product_loop(branch.then_region.block)
     if products is None:
-        return None
-    moved = list(body.ops)[: list(body.ops).index(products)]
-    if any(op.regions or not op.has_trait(Pure) for op in moved):
-        return None
+        raise InternalError("a guard has no products", where="tiles-per-cta")
     for op in (*moved, products):
         op.detach()
         block.insert_op_before(op, branch)
@@ -54,62 +53,6 @@ def with_opened_guard(func: aa.FuncOp) -> aa.FuncOp | None:
     products.operands[1] = before.emit(aa.SelectOp, bounds, [bounds[1].type]).results[0]
     before.put_before(products)
     return changed
-
-
-def guard_of(products: aa.ForOp) -> SSAValue | None:
-    """The condition without which a loop over K that was opened has no iterations."""
-    select = products.upper_bound.owner
-    if not isinstance(select, aa.SelectOp):
-        return None
-    condition, _, otherwise = select.operands
-    guards = any(
-        isinstance(use.operation, aa.IfOp) and use.operation.parent_op() is products.parent_op()
-        for use in condition.uses
-    )
-    return condition if otherwise is products.lower_bound and guards else None
-
-
-def is_of_the_first(guard: SSAValue) -> bool:
-    """Whether a guard holds for the first so many tile blocks, or rows or columns of them: a number
-    of the tile block's is less than one that all have. A triangle or a band of tiles compares, or
-    subtracts, two numbers of a tile block.
-    """
-    compare = guard.owner
-    while isinstance(compare, aa.XOrIOp):  # the guard of what returns early
-        compare = compare.operands[0].owner
-    if not isinstance(compare, aa.CmpIOp) or isinstance(guard.type, TensorType):
-        return False
-    how = compare.comparison_predicate.data
-    if how in (ComparisonPredicate.EQUAL, ComparisonPredicate.NOT_EQUAL):
-        return False
-    makers = made_from(guard)
-    if makers is None:
-        return False
-    numbers: set[SSAValue] = set()
-    for op in makers:
-        own = [value in numbers for value in op.operands]
-        if (op is compare or isinstance(op, aa.SubIOp)) and all(own):
-            return False
-        if isinstance(op, aa.GetProgramIdOp) or any(own):
-            numbers.update(op.results)
-    return guard in numbers
-
-
-def made_from(value: SSAValue) -> list[Operation] | None:
-    """What a condition is made from in its block, in order; None if not by arithmetic alone."""
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent_block()
-    wanted: dict[Operation, None] = {}
-    pending = [value]
-    while pending:
-        op = pending.pop().owner
-        if isinstance(op, Block) or op in wanted or op.parent_block() is not block:
-            continue
-        if op.regions or not op.has_trait(Pure):
-            return None
-        wanted[op] = None
-        pending += op.operands
-    return [op for op in block.ops if op in wanted] if block is not None else []
 
 
 def _guard(block: Block) -> aa.IfOp | None:
@@ -127,6 +70,16 @@ def _guard(block: Block) -> aa.IfOp | None:
         if op.regions or not _has_no_effect(op):
             return None
     return None
+
+
+def _before(branch: aa.IfOp) -> list[Operation]:
+    """What is under a guard in front of the loop over K."""
+    work = _behind(branch) if _returns(branch) else list(branch.then_region.block.ops)
+    return list(takewhile(lambda op: not _has_products(op), work))
+
+
+def _has_products(op: Operation) -> bool:
+    return any(isinstance(inner, aa.ProductOp) for inner in op.walk())
 
 
 def _behind(op: Operation) -> list[Operation]:

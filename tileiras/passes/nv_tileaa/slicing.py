@@ -9,29 +9,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Region
 
 from tileiras.analysis.register_pressure import tensor_words
-from tileiras.codegen.target import Feature, GpuTarget
+from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.split_k import k_split_remark
-from tileiras.passes.nv_tileaa.split_products import has_too_large, split_products
 from tileiras.passes.rewriting import put_in_place
-from tileiras.planning.hints import integer_hint
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_WORDS = 32768
 """Policy: words of a tile that stay whole: half of the registers of an SM (65536 on every target).
 """
 PART_WORDS = 8192
 """Policy: words of a part: 64 registers for each thread of 4 warps, enough loads in flight."""
-CLUSTER_SIZES = (2, 4)
-"""Policy: CTAs among which the parts of a tile may be divided."""
-PAIRED_SIZES = (*CLUSTER_SIZES, 8, 16)
-"""Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
-PRODUCT_WORDS = 8192
-"""Policy: words of a product's result from which on it is looked at, with what is live beside it.
-"""
 
 
 @dataclass(frozen=True)
@@ -61,7 +49,9 @@ class SlicingPass(IrPass):
             if not isinstance(func, aa.FuncOp):
                 continue
             _forget_strategy(func)  # chosen by an earlier run, for any target
-            sliced = _split_mn(_split_loops(func, ctx), ctx)
+            sliced = _split_loops(func, ctx)
+            if any(isinstance(inner, aa.ProductOp) for inner in sliced.walk()):
+                sliced = _split_mn(sliced, ctx)
             if _has_large_tensor(sliced) and _split_tensors(sliced):
                 _forget_strategy(sliced)
 
@@ -87,19 +77,33 @@ def _split_tensors(func: aa.FuncOp) -> bool:
 def _split_loops(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     """Splits products and loops of a kernel, or of a copy that has its strategy on it."""
     done: list[str] = []
-    if has_large_product(func):
-        func, fits = _in_tensor_memory(func, ctx)
-        if not fits:
-            done += split_products(func, asked_ctas(func, ctx.target))
+    if any(isinstance(op, aa.ProductOp) for op in func.walk()):
+        func, done = _split_products(func, ctx)
     if _carries_much(func):
         from tileiras.passes.nv_tileaa.split_loop_carried import split_loop_carried
 
         done += split_loop_carried(func)
     if done:
+        from tileiras.passes.nv_tileaa.split_products import tiling_remark
+
         _forget_strategy(func)
-    for text in done:
-        ctx.remarks.add(tiling_remark(func, text))
+        for text in done:
+            ctx.remarks.add(tiling_remark(func, text))
     return func
+
+
+def _split_products(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, list[str]]:
+    """The kernel, or a copy with its strategy, with products that are too large in parts."""
+    from tileiras.passes.nv_tileaa.split_products import (
+        asked_ctas,
+        has_large_product,
+        split_products,
+    )
+
+    if not has_large_product(func):
+        return func, []
+    func, fits = _in_tensor_memory(func, ctx)
+    return func, [] if fits else split_products(func, asked_ctas(func, ctx.target))
 
 
 def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, bool]:
@@ -107,6 +111,8 @@ def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, 
 
     The kernel, in whose place there is one with its strategy if that was asked for.
     """
+    from tileiras.passes.nv_tileaa.split_products import asked_ctas, has_too_large
+
     target = ctx.target
     if target is None or ctx.options.opt_level == 0 or not target.has(Feature.TCGEN05):
         return func, False
@@ -121,9 +127,12 @@ def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, 
 
 def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     """Puts the kernel with products of more rows or columns than wgmma takes cut in its place."""
+    from tileiras.passes.nv_tileaa.split_products import has_large_product, tiling_remark
+
     if ctx.target is None or ctx.options.opt_level == 0 or not has_large_product(func):
         return func
     from tileiras.passes.nv_tileaa.split_mn import split_mn
+    from tileiras.passes.nv_tileaa.split_steps import k_split_remark
 
     sliced = split_mn(func, ctx.target)
     if sliced is None:
@@ -134,40 +143,6 @@ def _split_mn(func: aa.FuncOp, ctx: CompileContext) -> aa.FuncOp:
     for text in sliced.steps:
         ctx.remarks.add(k_split_remark(sliced.func, text))
     return sliced.func
-
-
-def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
-    """CTAs of a cluster that may divide a tile; 1 where there are no clusters.
-
-    As many as the author wants; in pairs no more than every launch allows, unless this one does
-    (`TILEIR_LARGE_CLUSTERS`). Where he does not say, the two of a pair that multiplies together, in
-    a kernel of one product: loops over parts load operands of tcgen05 once for each.
-    """
-    asked = integer_hint(func, "num_cta_in_cga")
-    if target is None or not target.has(Feature.CLUSTER_LAUNCH):
-        return 1
-    if asked is None and target.has(Feature.TCGEN05):
-        products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
-        return CLUSTER_SIZES[0] if products == 1 else 1
-    sizes = CLUSTER_SIZES
-    if asked is not None and target.has(Feature.TCGEN05):
-        sizes, asked = PAIRED_SIZES, min(asked, target.max_cluster)
-    if asked is None or asked not in sizes:
-        return 1
-    return asked
-
-
-def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
-    """What became of a product or loop."""
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        SlicingPass.name,
-        "Tiling",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
 
 
 def _regions(func: Operation) -> list[Region]:
@@ -191,12 +166,6 @@ def _is_in_combination(region: Region) -> bool:
 def _has_large_tensor(func: Operation) -> bool:
     """Whether any tensor is worth splitting."""
     return any(tensor_words(r.type) > MAX_WORDS for op in func.walk() for r in op.results)
-
-
-def has_large_product(func: Operation) -> bool:
-    """Whether any product may be worth splitting, alone or with others."""
-    results = [op.result for op in func.walk() if isinstance(op, aa.ProductOp)]
-    return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
 
 
 def _carries_much(func: Operation) -> bool:

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.passes.nv_tileaa.split_k import split_steps
 from tileiras.passes.nv_tileaa.split_products import MAX_EXTENT, is_longer, split_products
+from tileiras.passes.nv_tileaa.split_steps import split_steps
+from tileiras.planning.mma.strategy import WgmmaStrategy
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
 
@@ -36,13 +37,17 @@ def split_mn(func: aa.FuncOp, target: GpuTarget) -> Sliced | None:
     long = [op for op in func.walk() if isinstance(op, aa.DotOp) and is_longer(op, MAX_EXTENT)]
     if not long or not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
-    whole = _with_steps(without_strategy(func), [], target)
-    if strategy_of(whole.func, target) is not None:
+    products = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
+    may_stay = not isinstance(WgmmaStrategy().plan(products, target), str)
+    whole = _with_steps(without_strategy(func), [], target) if may_stay else None
+    if whole is not None and strategy_of(whole.func, target) is not None:
         return whole
     changed = without_strategy(func)
     done = split_products(changed, 1, MAX_EXTENT)
-    cut = _with_steps(changed, done, target) if done else whole
-    return cut if strategy_of(cut.func, target) is not None else whole
+    cut = _with_steps(changed, done, target) if done else None
+    if cut is not None and strategy_of(cut.func, target) is not None:
+        return cut
+    return whole or _with_steps(without_strategy(func), [], target)
 
 
 def with_strategy(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, bool]:

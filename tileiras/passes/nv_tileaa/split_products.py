@@ -15,12 +15,18 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from tileiras.analysis.register_pressure import Live, live_at_products
+from xdsl.ir import Operation
+
+from tileiras.analysis.register_pressure import Live, live_at_products, tensor_words
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.passes.nv_tileaa.divide_products import ROWS, divide_product, part_shape
+from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 MAX_LIVE_WORDS = 176
 """Policy: registers of a thread for what is live with a product: of 255, or of 232 beside a
@@ -34,6 +40,16 @@ MAX_EXTENT = 256
 """Fixed: of a part: what one instruction and one bulk copy take."""
 MAX_PARTS = 32
 """Policy: parts at most: each is written out, or a trip of a loop."""
+
+CLUSTER_SIZES = (2, 4)
+"""Policy: CTAs among which the parts of a tile may be divided."""
+PAIRED_SIZES = (*CLUSTER_SIZES, 8, 16)
+"""Policy: the same where they multiply in pairs, so that each gets half of what the others read."""
+PRODUCT_WORDS = 8192
+"""Policy: words of a product's result from which on it is looked at, with what is live beside it.
+"""
+SLICING = "tileas-slicing"
+"""The pass that this is the work of, whoever asks for it."""
 
 
 @dataclass(frozen=True)
@@ -134,3 +150,43 @@ def _described(product: aa.ProductOp, cut: ProductCut) -> str:
     whole, part = shape_of(product.result), part_shape([cut], product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]
     return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"
+
+
+def has_large_product(func: Operation) -> bool:
+    """Whether any product may be worth splitting, alone or with others."""
+    results = [op.result for op in func.walk() if isinstance(op, aa.ProductOp)]
+    return any(tensor_words(result.type) >= PRODUCT_WORDS for result in results)
+
+
+def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
+    """CTAs of a cluster that may divide a tile; 1 where there are no clusters.
+
+    As many as the author wants; in pairs no more than every launch allows, unless this one does
+    (`TILEIR_LARGE_CLUSTERS`). Where he does not say, the two of a pair that multiplies together, in
+    a kernel of one product: loops over parts load operands of tcgen05 once for each.
+    """
+    asked = integer_hint(func, "num_cta_in_cga")
+    if target is None or not target.has(Feature.CLUSTER_LAUNCH):
+        return 1
+    if asked is None and target.has(Feature.TCGEN05):
+        products = sum(isinstance(op, aa.ProductOp) for op in func.walk())
+        return CLUSTER_SIZES[0] if products == 1 else 1
+    sizes = CLUSTER_SIZES
+    if asked is not None and target.has(Feature.TCGEN05):
+        sizes, asked = PAIRED_SIZES, min(asked, target.max_cluster)
+    if asked is None or asked not in sizes:
+        return 1
+    return asked
+
+
+def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
+    """What became of a product or loop."""
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        SLICING,
+        "Tiling",
+        text,
+        func.sym_name.data,
+        place_of(func),
+    )

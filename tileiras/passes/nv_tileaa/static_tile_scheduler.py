@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
-from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -29,8 +28,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.strategy import without_strategy
+from tileiras.planning.tile_scheduler.joinable import may_loop_over_tiles, varying_operations
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
@@ -51,16 +50,11 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
-    loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
-    products = product_loop(func.body.block)
-    returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
-    if products is None or loops != [products] or len(returns) != 1:
+    if not may_loop_over_tiles(func):
         return None
     changed = without_strategy(func)
     source = changed.body.block
-    numbers = [op for op in changed.walk() if isinstance(op, aa.GetProgramIdOp)]
-    if not numbers or any(op.parent_op() is not changed for op in numbers):
-        return None
+    numbers = [op for op in source.ops if isinstance(op, aa.GetProgramIdOp)]
     for op in list(changed.walk()):
         if isinstance(op, aa.GetNumProgramsOp):
             properties, location = op.properties, op.location
@@ -68,20 +62,10 @@ def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
                 result_types=[i32], properties=properties, location=location
             )
             Rewriter.replace_op(op, size)
-    varying = _varying(list(source.ops), numbers)
+    varying = varying_operations(changed)
     _put_into_loop(source, varying, numbers, scheduler == "dynamic_tile_scheduler")
     changed.properties[scheduler] = UnitAttr()
     return changed
-
-
-def _varying(ops: Sequence[Operation], numbers: Sequence[Operation]) -> dict[Operation, None]:
-    """What is done for each tile: all that depends on it, and whatever is no pure computation."""
-    found: dict[Operation, None] = dict.fromkeys(numbers)
-    for op in ops:
-        made = (value.owner for inner in op.walk() for value in inner.operands)
-        if op.regions or not op.has_trait(Pure) or any(owner in found for owner in made):
-            found[op] = None
-    return found
 
 
 def _put_into_loop(

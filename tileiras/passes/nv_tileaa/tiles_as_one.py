@@ -18,37 +18,23 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerType, TensorType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
-from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate, IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
+from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
-from tileiras.planning.operands.swap_ab import VariationRate, rate_of
-from tileiras.planning.tiling.product_cut import CannotCutError, ProductCut
-
-_WIDENED = (
-    ElementwiseOp,
-    aa.BroadcastOp,
-    aa.ConstantOp,
-    aa.DotOp,
-    aa.PermuteOp,
-    aa.SplatOp,
-    aa.TiledLoadOp,
-    aa.TiledStoreOp,
-)
+from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
+from tileiras.planning.tiling.product_cut import ProductCut
 
 
 class TilesAsOne(TwoTilesInRounds):
-    """Rewrites the loop of a static tile scheduler."""
+    """Rewrites the loop of a static tile scheduler whose tiles can be one (`rows_of_two`)."""
 
-    def __init__(self, loop: aa.ForOp, dot: aa.DotOp):
+    def __init__(self, loop: aa.ForOp):
         super().__init__(loop)
-        self.dot = dot
         self.cut = ProductCut(loop.body.block, 1, lambda _: False)
         """What has twice the rows, and along which dim these are."""
         self.wide: dict[SSAValue, SSAValue] = {}
@@ -63,12 +49,10 @@ class TilesAsOne(TwoTilesInRounds):
         self.makers = Block()
 
     def join(self) -> bool:
-        """Does so; False where two tiles cannot be one."""
-        try:
-            self.cut.cut([(self.dot.result, 0)])
-            return super().join()
-        except CannotCutError:
-            return False
+        """Does so."""
+        [dot] = [op for op in self.loop.walk() if isinstance(op, aa.DotOp)]
+        self.cut.cut([(dot.result, 0)])
+        return super().join()
 
     def _rounds(self) -> Block:
         """What is done for two neighbouring tiles."""
@@ -85,8 +69,6 @@ class TilesAsOne(TwoTilesInRounds):
         for op in list(self.makers.ops):
             op.detach()
             body.add_op(op)
-        if rate_of(list(self.equal.values())) is VariationRate.OFTEN:
-            raise CannotCutError("neighbours that mostly have other columns")
         is_one = both
         for how, pairs in (("equal", self.equal), ("following", self.following)):
             for first, after in pairs:
@@ -109,7 +91,7 @@ class TilesAsOne(TwoTilesInRounds):
         """i1: the condition, and a number of the second tile is that of the first, or the next."""
         builder, type = self.builder, first.type
         if not isinstance(type, IntegerType):
-            raise CannotCutError("what differs is no number")
+            raise InternalError("what differs is no number", where="tiles-per-cta")
         if is_next:
             first = builder.binary(aa.AddIOp, first, builder.integer(1, type))
         holds = self._compare(ComparisonPredicate.EQUAL, first, second)
@@ -139,8 +121,6 @@ class TilesAsOne(TwoTilesInRounds):
                 self._widen_loop(op)
             elif isinstance(op, aa.ContinueOp):
                 self.builder.emit(aa.YieldOp)
-            elif op.regions:
-                raise CannotCutError(f"'{op.name}' beside the products")
             elif self._is_wide(op):
                 self._widen(op)
             elif any(isinstance(result.type, TensorType) for result in op.results):
@@ -155,11 +135,6 @@ class TilesAsOne(TwoTilesInRounds):
 
     def _copy_number(self, op: Operation, body: Block) -> None:
         """What is no tile, for both tiles."""
-        made = (*self.wide, *self.common)
-        if any(value in made or isinstance(value.type, TensorType) for value in op.operands):
-            raise CannotCutError(f"'{op.name}' of a tile")
-        if not op.has_trait(Pure) and not isinstance(op, aa.CreateMemTokenOp):
-            raise CannotCutError(f"'{op.name}' beside the products")
         self.builder.block = body
         self._copy(op)
 
@@ -189,7 +164,7 @@ class TilesAsOne(TwoTilesInRounds):
             return self._same(value)
         if value not in self.wide:
             if not isinstance(value, OpResult) or value.op.parent_block() is self.loop.body.block:
-                raise CannotCutError("a tile that is made later")
+                raise InternalError("a tile that is made later", where="tiles-per-cta")
             self._widen(value.op)
         return self.wide[value]
 
@@ -204,9 +179,6 @@ class TilesAsOne(TwoTilesInRounds):
 
     def _widen(self, op: Operation) -> None:
         """An operation on twice the rows."""
-        is_whole = op not in self.cut.sinks and self.cut.is_used_whole(op)
-        if is_whole or not isinstance(op, _WIDENED):
-            raise CannotCutError(f"'{op.name}' of twice the rows")
         types = [self._type(result) for result in op.results]
         properties = dict(op.properties)
         if isinstance(op, aa.TiledLoadOp | aa.TiledStoreOp):
@@ -224,8 +196,6 @@ class TilesAsOne(TwoTilesInRounds):
         """The operands of an access to twice the rows, which start at those of the first tile."""
         [dim] = self.cut.dims_of(op)
         view = view_type_of(op.view)
-        if view.steps[dim] != view.tile_shape[dim] or view.sparse_dim is not None:
-            raise CannotCutError("tiles that do not follow each other")
         tile = list(view.tile_shape)
         tile[dim] *= TILES
         kept = (view.step_dims, view.padding, view.sparse)
@@ -244,8 +214,6 @@ class TilesAsOne(TwoTilesInRounds):
                 indices.append(self._same(index))
                 continue
             first, second = (values.get(index, index) for values in self.values)
-            if first is second:
-                raise CannotCutError("both tiles have the same rows")
             self.following[first, second] = index
             indices.append(first)
         token = [self._same(op.token)] if op.token is not None else []
@@ -263,8 +231,6 @@ class TilesAsOne(TwoTilesInRounds):
             builder.block, builder.location = block, op.location
             if isinstance(op, aa.ContinueOp):
                 builder.emit(aa.ContinueOp, [self._value(value) for value in op.operands])
-            elif op.regions:
-                raise CannotCutError(f"'{op.name}' in the loop over K")
             elif self._is_wide(op):
                 self._widen(op)
             else:

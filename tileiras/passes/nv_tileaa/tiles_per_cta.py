@@ -7,34 +7,22 @@ operand comes to shared memory once, for both.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
-from tileiras.passes.nv_tileaa.form_clusters import carries, is_repeatable
-from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.rewriting import put_in_place
-from tileiras.planning.hints import integer_hint
-from tileiras.planning.operands.tma import is_by_tma
-from tileiras.planning.tiling.product_region import STORES
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.options import CompileOptions
     from tileiras.planning.model.kernel import RolePlan
-
-_WORD_BYTES = 4
-"""Fixed: the shortest copy of cp.async (PTX ISA, "cp.async")."""
+    from tileiras.planning.tile_scheduler.two_tiles import Way
 
 
 @dataclass(frozen=True)
@@ -99,250 +87,96 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
     """The kernel that computes two tiles at once, whose work may be under a condition."""
-    from tileiras.passes.nv_tileaa.opened_guards import guard_of, is_of_the_first, with_opened_guard
-    from tileiras.planning.strategy import strategy_of, would_specialise
+    from tileiras.planning.strategy import strategy_of
+    from tileiras.planning.tile_scheduler.two_tiles import is_candidate, way_of_two_tiles
 
     if func.two_tiles is not None:
         return None
-    if _is_candidate(func):
-        return _two_tiles(func, strategy_of(func, target), target, options)
+    one = func if is_candidate(func) else _opened(func)
+    plan = strategy_of(one, target) if one is not None else None
+    way = way_of_two_tiles(one, plan, target, options) if one is not None and plan else None
+    return _rewritten(one, way, target, options) if one is not None and way is not None else None
+
+
+def _opened(func: aa.FuncOp) -> aa.FuncOp | None:
+    """A copy of a kernel whose loop over K is empty for tiles that do not exist, and has been under
+    that condition; None if there is no condition that says which are the last ones.
+    """
+    from tileiras.passes.nv_tileaa.opened_guards import with_opened_guard
+    from tileiras.planning.tile_scheduler.guards import guard_of, is_of_the_first
+    from tileiras.planning.tile_scheduler.joinable import product_loop
+
     opened = with_opened_guard(func)
     products = product_loop(opened.body.block) if opened is not None else None
     guard = guard_of(products) if products is not None else None
-    if opened is None or guard is None or not is_of_the_first(guard) or not _is_candidate(opened):
-        return None
-    return _two_tiles(opened, would_specialise(opened, target), target, options)
+    return opened if guard is not None and is_of_the_first(guard) else None
 
 
-def _is_candidate(func: aa.FuncOp) -> bool:
-    """Whether it does not matter which tile block computes a tile."""
-    operations = list(func.walk())
-    from tileiras.planning.memory_order import follows_write
-    from tileiras.planning.tile_scheduler.communication import may_communicate
-
-    asked = integer_hint(func, "num_cta_in_cga")
-    if (func.cluster_size > 1 and func.in_rows is None) or asked not in (None, 1):
-        return False
-    if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
-        return False
-    if _has_one_tile(func):
-        return True
-    if _tile_loop(func) is None:
-        return False
-    # A tile must not need what the same tile block has stored before: another one does that tile.
-    loads = [op for op in operations if isinstance(op, aa.LoadOp | aa.TiledLoadOp)]
-    return not any(map(follows_write, loads))
-
-
-def _has_one_tile(func: aa.FuncOp) -> bool:
-    """Whether a tile block computes one tile, that of its number, and stores it at the end."""
-    products = product_loop(func.body.block)
-    operations = list(func.walk())
-    if products is None:
-        return False
-    axis = func.row_axis or 0
-    numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp) and _axis(op) == axis]
-    returns = [op for op in operations if isinstance(op, aa.ReturnOp)]
-    before = operations[: operations.index(products)]
-    if not numbers or any(op.parent_op() is not func or op not in before for op in numbers):
-        return False
-    from tileiras.planning.warp_roles.early_exit import early_exit
-
-    # Clusters in rows end where none of their tile blocks is there: whatever a pair of them does.
-    left = early_exit(func.body.block) if func.in_rows is not None else None
-    ends = [op for op in returns if left is None or not left.is_ancestor(op)]
-    return len(ends) == 1 and not any(isinstance(op, STORES) for op in before)
-
-
-def _tile_loop(func: aa.FuncOp) -> aa.ForOp | None:
-    """The loop over tiles: the number of the tile block is its start, and nothing else."""
-    numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp) and not _axis(op)]
-    counts = [op for op in func.walk() if isinstance(op, aa.GetNumProgramsOp) and not _axis(op)]
-    starts = [use for op in numbers for use in op.result.uses]
-    steps = [use for op in counts for use in op.result.uses]
-    if len(starts) != 1 or len(steps) != 1:
-        return None
-    loop = starts[0].operation
-    if not isinstance(loop, aa.ForOp) or steps[0].operation is not loop:
-        return None
-    if starts[0].index != 0 or steps[0].index != 2 or loop.parent_op() is not func:
-        return None
-    if carries(loop) or product_loop(loop.body.block) is None:
-        return None
-    return None if any(map(_leaves_early, loop.walk())) else loop
-
-
-def _leaves_early(op: Operation) -> bool:
-    """Whether an iteration or the tile block ends here, not at the end of the loop's body."""
-    if isinstance(op, aa.ContinueOp):
-        return op.parent_op() is not enclosing(op, aa.ForOp, aa.LoopOp)
-    return isinstance(op, aa.ReturnOp)
-
-
-def _axis(op: aa.GetProgramIdOp | aa.GetNumProgramsOp) -> int:
-    return op.axis.value.data
-
-
-def _two_tiles(
-    func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget, options: CompileOptions
+def _rewritten(
+    func: aa.FuncOp, way: Way, target: GpuTarget, options: CompileOptions
 ) -> aa.FuncOp | None:
-    """The kernel that computes two tiles at once, None if it would not be a good one."""
-    from tileiras.planning.strategy import without_strategy
+    """A copy of a kernel that computes two tiles in a way that pays, with its plan.
 
-    if plan is None or plan.shape.ctas > 1 or not _only_adds_up(plan):
-        return None
-    loop = _tile_loop(func)
-    if loop is None and func.in_rows is None:
-        scheduled = _as_rows(func, plan, target, options)
-        if scheduled is not None:
-            return scheduled
-        scheduled = _statically_scheduled(func, plan, target, options)
-        if scheduled is not None:
-            return scheduled
-        one = _as_one_program(func, plan, target)
-        if one is not None:
-            return one
-    return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
-
-
-def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
-    """The kernel whose loop over K serves two tiles, or one alone; None if one alone would lose by
-    it: stages, or the time to find out which the second tile is.
+    None where the plan of the copy is not what the facts have promised.
     """
-    from tileiras.passes.nv_tileaa.two_tiles_of_grid import waits_for_second
-    from tileiras.planning.resources.stages import fewest_stages
-    from tileiras.planning.strategy import strategy_of, without_strategy
-
-    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
-    # Clusters in rows make their tensor maps in front of the branch for two tiles.
-    if func.in_rows is not None or (not is_gathered and waits_for_second(func)):
-        return None
-    if is_gathered and _is_gathered_in_words(plan):
-        return None
-    joined = _joined(without_strategy(func), "blocks", target, as_one=True)
-    joined_plan = strategy_of(joined, target) if joined is not None else None
-    if joined_plan is None:
-        return None
-    dots = joined_plan.dots
-    alone = {op.parent_op() for op in dots if isinstance(op, aa.DotOp) and op.condition is not None}
-    stages = fewest_stages(joined_plan, target, lambda load: load.parent_op() in alone)
-    return joined if stages >= fewest_stages(plan, target) else None
-
-
-def _is_gathered_in_words(plan: RolePlan) -> bool:
-    """Whether threads copy rows in pieces of 4 bytes: as one program such a kernel spills 12."""
-    from tileiras.planning.operands.gather import chunk_elements
-
-    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
-    return any(
-        chunk_elements(load) * storage_bytes(element_of(load.result)) <= _WORD_BYTES
-        for load in loads
-        if isinstance(load, aa.LoadOp)
-    )
-
-
-def _statically_scheduled(
-    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
-) -> aa.FuncOp | None:
-    """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two at once;
-    None if it gains nothing by it: a warp of its own has to store.
-    """
-    from tileiras.passes.nv_tileaa.form_clusters import is_plain
-    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.planning.memory_order import WRITES
-    from tileiras.planning.operands.tma_stores import TmaWrite
-    from tileiras.planning.stores import plan_with_stores
-
-    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
-        return None
-    if plan.warpgroups == 1 or len(plan.dots) != 1 or not all(map(is_plain, plan.dots.values())):
-        return None
-    # Of integers the loop for one tile and that for two spill 8 bytes beside each other.
-    if any(isinstance(element_of(dot.results[0]), IntegerType) for dot in plan.dots):
-        return None
-    # Warps that gather leave none to store; what TMA cannot write consumers store.
-    gathers = any(pipeline.gathers for pipeline in plan.pipelines)
-    writes = [op for op in func.walk() if isinstance(op, WRITES)]
-    if gathers or not all(isinstance(op, TmaWrite) for op in writes):
-        return None
-    looped = with_static_tile_scheduler(func)
-    joined = _joined(looped, "blocks", target) if looped is not None else None
-    joined_plan = plan_with_stores(joined, target, options) if joined is not None else None
-    return joined if joined_plan is not None and joined_plan.has_store_warp else None
-
-
-def _as_rows(
-    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
-) -> aa.FuncOp | None:
-    """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two of them as
-    a large one of twice the rows; None if it gains nothing by it.
-    """
-    from tileiras.codegen.atoms.wgmma import K_BYTES
-    from tileiras.passes.nv_tileaa.form_clusters import LARGE_TILE, is_plain
-    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
-    from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
-    from tileiras.planning.stores import plan_with_stores
-    from tileiras.planning.strategy import would_specialise
-
-    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
-        return None
-    if plan.warpgroups > 1 or len(plan.dots) != 1:
-        return None
-    [planned] = plan.dots.values()
-    if planned.rows * planned.columns * TILES < LARGE_TILE or not is_plain(planned):
-        return None
-    # With one step of an instruction a stage, waiting for stages is the limit: K of 16, f16
-    # 4096^3, 287 us instead of 278 (H200).
-    if shape_of(planned.dot.lhs)[-1] * planned.operand_bits // 8 <= K_BYTES:
-        return None
-    changed = with_static_tile_scheduler(func)
-    loop = _tile_loop(changed) if changed is not None else None
-    dots = [op for op in changed.walk() if isinstance(op, aa.DotOp)] if changed is not None else []
-    if changed is None or loop is None or not TilesAsOne(loop, dots[0]).join():
-        return None
-    changed.properties["two_tiles"] = StringAttr("rows")
-    joined = would_specialise(changed, target)
-    if joined is None or joined.shape.ctas > 1 or joined.warpgroups == 1 or not _fits(joined):
-        return None
-    with_stores = plan_with_stores(changed, target, options)
-    return changed if with_stores is not None and with_stores.has_store_warp else None
-
-
-def _joined(
-    changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool = False
-) -> aa.FuncOp | None:
-    """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
     from tileiras.planning.resources.stages import has_spare_stages
+    from tileiras.planning.stores import plan_with_stores
     from tileiras.planning.strategy import would_specialise
+    from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    if not _join(changed, target, as_one=as_one):
+    changed = _joined(func, way, target)
+    plan = would_specialise(changed, target) if changed is not None else None
+    if changed is None or plan is None or plan.shape.ctas > 1:
         return None
+    if way is not Way.ROWS:
+        if not has_spare_stages(plan, target):
+            return None
+        if _know_common_tile(plan, target, way) and would_specialise(changed, target) is None:
+            return None
+    if way in (Way.ROWS, Way.SCHEDULE):
+        plan = plan_with_stores(changed, target, options)
+        return changed if plan is not None and plan.has_store_warp else None
+    return changed
+
+
+def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
+    """A copy with two tiles at once, None if it cannot be written so."""
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.strategy import without_strategy
+    from tileiras.planning.tile_scheduler.two_tiles import Way
+
+    is_scheduled = way in (Way.ROWS, Way.SCHEDULE)
+    changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
+    if changed is None or not _join(changed, way, target):
+        return None
+    how = {Way.ROWS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
     changed.properties["two_tiles"] = StringAttr(how)
-    plan = would_specialise(changed, target)
-    if plan is None or plan.shape.ctas > 1 or not _fits(plan):
-        return None
-    if not _have_in_common(plan) or not has_spare_stages(plan, target):
-        return None
-    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds"):
-        return changed
-    return changed if would_specialise(changed, target) is not None else None
+    return changed
 
 
-def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
+def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
-    from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
-    from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
+    from tileiras.planning.tile_scheduler.two_tiles import Way, tile_loop
+
+    loop = tile_loop(changed)
+    if loop is None:
+        from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
+
+        return TwoTilesOfGrid(changed, target.performance, as_one=way is Way.PROGRAM).join()
+    if way is Way.ROWS:
+        from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
+
+        return TilesAsOne(loop).join()
+    if way is Way.SCHEDULE:
+        from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
+
+        return TwoTilesInRounds(loop).join()
     from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
 
-    loop = _tile_loop(changed)
-    if loop is None:
-        return TwoTilesOfGrid(changed, target.performance, as_one=as_one).join()
-    if changed.static_tile_scheduler is not None:
-        return TwoTilesInRounds(loop).join()
     return TwoTilesOfLoop(loop).join()
 
 
-def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> bool:
+def _know_common_tile(plan: RolePlan, target: GpuTarget, way: Way) -> bool:
     """Gives the kernel of a plan a loop for a common tile, if there are more stages in that, or in
     rounds room for whole tiles on their way out. Returns whether it did.
 
@@ -353,7 +187,9 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
     from tileiras.passes.nv_tileaa.known_common_tile import common_tile, divide, is_looked_up
     from tileiras.passes.nv_tileaa.tiles_in_passes import run_in_passes
     from tileiras.planning.resources.stages import has_more_stages_without
+    from tileiras.planning.tile_scheduler.two_tiles import Way
 
+    is_in_rounds = way is Way.ROUNDS
     found = common_tile(plan)
     if found is None:
         return False
@@ -365,37 +201,3 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
     if is_in_rounds or not is_gathered or not run_in_passes(found):
         divide(found, in_turn=is_in_rounds)
     return True
-
-
-def _have_in_common(plan: RolePlan) -> bool:
-    """Whether both tiles read a tile in common, or may turn out to; copied views in any case."""
-    from tileiras.planning.operands.uniform import products_of, uniform_loads_of
-
-    products = Counter(planned.dot.parent_op() for planned in plan.dots.values())
-    both = [loop for loop, count in products.items() if count > 1]
-    loads = [
-        load for pipeline in plan.pipelines for load in pipeline.loads if load.parent_op() in both
-    ]
-    common = [load for load in loads if len(products_of(load)) > 1]
-    copied = [load for load in loads if isinstance(load, aa.TiledLoadOp) and not is_by_tma(load)]
-    if any(load not in common for load in copied):
-        return False
-    return bool(common or uniform_loads_of(plan.pipelines))
-
-
-def _only_adds_up(plan: RolePlan) -> bool:
-    """Whether all products run on while the next iteration's are issued."""
-    from tileiras.planning.mma.accumulation import is_running
-
-    products = list(plan.dots.values())
-    return is_running(products) and not any(product.is_smem_transposed for product in products)
-
-
-def _fits(plan: RolePlan) -> bool:
-    """Whether the sums of both tiles take no more registers than one sum may."""
-    from tileiras.planning.resources.cta import MAX_ACCUMULATORS
-
-    sums: Counter[Operation | None] = Counter()
-    for product in plan.dots.values():
-        sums[product.dot.parent_op()] += product.accumulator_registers(plan.warpgroups)
-    return max(sums.values()) <= MAX_ACCUMULATORS

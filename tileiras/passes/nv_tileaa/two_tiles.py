@@ -6,36 +6,15 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     ComparisonPredicateAttr,
-    MemoryOrdering,
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-
-TILES = 2
-"""Fixed: how many are computed at once."""
-
-
-def product_loop(block: Block) -> aa.ForOp | None:
-    """The only loop with products in a block, which has no other products."""
-    found = [op for op in block.ops if any(isinstance(i, aa.ProductOp) for i in op.walk())]
-    if len(found) != 1 or not isinstance(found[0], aa.ForOp):
-        return None
-    inner = found[0]
-    products = [op for op in inner.walk() if isinstance(op, aa.ProductOp)]
-    return inner if all(op.parent_op() is inner for op in products) else None
-
-
-def _is_of_both(op: Operation) -> bool:
-    """Whether an operation does the same for both tiles if its operands are the same."""
-    if isinstance(op, aa.TiledLoadOp | aa.LoadOp):
-        return op.ordering.data == MemoryOrdering.WEAK
-    return op.has_trait(Pure) and not op.regions
+from tileiras.planning.tile_scheduler.joinable import is_same_for_both
 
 
 class TwoTiles:
@@ -65,7 +44,7 @@ class TwoTiles:
     def _copy_second(self, op: Operation) -> None:
         """An operation for the second tile, unless what it gives is the same for both."""
         first, second = self.values
-        if _is_of_both(op) and self._are_same(op.operands):
+        if is_same_for_both(op) and self._are_same(op.operands):
             second.update((result, first[result]) for result in op.results)
         else:
             self.builder.block.add_op(op.clone(second))

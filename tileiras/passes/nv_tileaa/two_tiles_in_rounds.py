@@ -28,10 +28,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     RoundingModeAttr,
 )
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.opened_guards import guard_of, made_from
-from tileiras.passes.nv_tileaa.two_tiles import TILES, product_loop
 from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
 from tileiras.passes.rewriting import erase_op
+from tileiras.planning.tile_scheduler.guards import guard_of, made_from
+from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
 
 
 @dataclass

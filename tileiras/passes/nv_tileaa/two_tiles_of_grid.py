@@ -22,9 +22,10 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.opened_guards import guard_of, made_from
-from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
+from tileiras.passes.nv_tileaa.two_tiles import TwoTiles
 from tileiras.planning.operands.tma_stores import EACH_TILE
+from tileiras.planning.tile_scheduler.guards import guard_of, made_from
+from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
 from tileiras.planning.warp_roles.early_exit import early_exit
 
 GRID_AXES = (0, 1, 2)
@@ -284,19 +285,3 @@ def _needed(after: Sequence[Operation]) -> list[SSAValue]:
     """What operations need, and those in them."""
     operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
     return list(dict.fromkeys(operands))
-
-
-def waits_for_second(func: aa.FuncOp) -> bool:
-    """Whether a tile alone would wait for what finds the second one: divisions of its number."""
-    source = func.body.block
-    products = product_loop(source)
-    depending: set[SSAValue] = set()
-    for op in source.ops:
-        if op is products:
-            return False
-        is_number = isinstance(op, aa.GetProgramIdOp) and op.axis.value.data == 0
-        if is_number or any(operand in depending for operand in op.operands):
-            depending.update(op.results)
-            if isinstance(op, aa.DivIOp | aa.RemIOp):
-                return True
-    return False

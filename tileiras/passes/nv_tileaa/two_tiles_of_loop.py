@@ -18,7 +18,8 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.two_tiles import TILES, TwoTiles, product_loop
+from tileiras.passes.nv_tileaa.two_tiles import TwoTiles
+from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ class RolePlan:
     """Shared memory for operands that threads transpose, one after another."""
     scratch: int = 0
     """Shared memory that one operation of the consumers needs at once (`Requirements.scratch`)."""
+    becomes_loop: bool = False
+    """Whether the kernel is looked at as one whose tile blocks go through many tiles, and store
+    again and again. Not so of what stands on a kernel.
+    """
 
     @property
     def is_asynchronous(self) -> bool:

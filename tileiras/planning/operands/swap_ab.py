@@ -58,10 +58,10 @@ def oriented(
         }
     groups = [group for dots in loops.values() for group in stage_groups(dots)]
     swapped = [group for group in groups if _is_better_transposed(group)]
-    if not swapped or any(map(_stores_words, func.walk())):
+    if not swapped or any(stores_words(op) and is_in_loop(op) for op in func.walk()):
         return dict(loops)
     if func.two_tiles is not None:
-        swapped = [group for group in groups if all(map(_is_wide_transposed, group))]
+        swapped = [group for group in groups if all(map(is_wide_transposed, group))]
     dots = {planned.dot for group in swapped for planned in group}
     return {
         loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
@@ -69,21 +69,21 @@ def oriented(
     }
 
 
-def _stores_words(op: Operation) -> bool:
-    """Whether it stores tiles of 32-bit elements, or reduces with them, again and again."""
-    if not isinstance(op, aa.TiledStoreOp | aa.TiledAtomicRedOp) or not is_in_loop(op):
+def stores_words(op: Operation) -> bool:
+    """Whether it stores tiles of 32-bit elements, or reduces with them."""
+    if not isinstance(op, aa.TiledStoreOp | aa.TiledAtomicRedOp):
         return False
     return storage_bytes(view_type_of(op.view).memref.element_type) == WORD_BYTES
 
 
 def _is_better_transposed(group: Sequence[WgmmaDot]) -> bool:
     """Whether the products of a stage are."""
-    if not all(map(_is_wide_transposed, group)) or not _reads_less(group[0], len(group)):
+    if not all(map(is_wide_transposed, group)) or not reads_less(group[0], len(group)):
         return False
     return len(group) == 1 or _common_is_right(*group)
 
 
-def _is_wide_transposed(planned: WgmmaDot) -> bool:
+def is_wide_transposed(planned: WgmmaDot) -> bool:
     """Whether a product may be computed transposed, by as many warpgroups as otherwise."""
     # What is summed up by itself first has the more of it the narrower instructions are.
     if planned.is_two_level or not may_be_transposed(planned):
@@ -100,7 +100,7 @@ def may_be_transposed(planned: WgmmaDot) -> bool:
     return isinstance(planned.dot.acc, BlockArgument)
 
 
-def _reads_less(planned: WgmmaDot, count: int) -> bool:
+def reads_less(planned: WgmmaDot, count: int) -> bool:
     """Whether instructions for `count` such products, transposed, read less shared memory."""
     rows, columns = shape_of(planned.dot.result)
     rows *= count
@@ -111,13 +111,20 @@ def _common_is_right(first: WgmmaDot, second: WgmmaDot, *others: WgmmaDot) -> bo
     """Whether two products mostly share the right operand, and become one if transposed."""
     if others or first.lhs is None or second.lhs is None:
         return False
-    shape, element = shape_of(first.dot.lhs), element_of(first.dot.lhs)
-    if not continues_behind(shape, element, 0, first.lhs.major_axis, SWIZZLE_BYTES):
+    if not may_continue(first):
         return False
     left, right = (first.lhs.load, second.lhs.load), (first.rhs.load, second.rhs.load)
     if left[0] is left[1] or right[0] is right[1]:
         return right[0] is right[1]
     return may_be_uniform(*right) and variation_rate(*right) < variation_rate(*left)
+
+
+def may_continue(planned: WgmmaDot) -> bool:
+    """Whether the left operand of a second such product, right behind this one's, continues it."""
+    shape, element = shape_of(planned.dot.lhs), element_of(planned.dot.lhs)
+    if planned.lhs is None:
+        return False
+    return continues_behind(shape, element, 0, planned.lhs.major_axis, SWIZZLE_BYTES)
 
 
 def continues_behind(
@@ -147,9 +154,11 @@ def variation_rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     return rate_of([index for index, _ in differing_indices(first, second)])
 
 
-def rate_of(values: Sequence[SSAValue]) -> VariationRate:
-    """How often one of several scalars changes."""
-    known: dict[SSAValue, VariationRate] = {}
+def rate_of(
+    values: Sequence[SSAValue], rates: Mapping[SSAValue, VariationRate] | None = None
+) -> VariationRate:
+    """How often one of several scalars changes; `rates` has those of some that are known."""
+    known = dict(rates or {})
     return max((_rate_of(value, known) for value in values), default=VariationRate.NEVER)
 
 

@@ -57,6 +57,12 @@ def tma_stores(
     Only in loops, where there is something to do meanwhile, unless TMA is preferred (`prefer` True)
     or not wanted (False).
     """
+    stores = stores_by_tma(func, plan, prefer)
+    return stores if stores and has_room_to_store(func, plan, target, stores) else ()
+
+
+def stores_by_tma(func: aa.FuncOp, plan: RolePlan, prefer: bool | None) -> tuple[TmaWrite, ...]:
+    """The same, if there is room."""
     writes = [op for op in func.walk() if isinstance(op, WRITES)]
     if prefer is None and func.static_tile_scheduler is not None:
         # Of a last tile behind the loop over tiles consumers store what they have.
@@ -67,19 +73,24 @@ def tma_stores(
     transposed = {planned.transposed for planned in plan.dots.values()}
     if len(transposed) > 1 or any(map(_has_scattered_columns, plan.dots.values())):
         return ()
-    if prefer is None and not any(is_in_loop(op) for op in stores):
+    if prefer is None and not any(is_again(op, plan) for op in stores):
         return ()
     loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.LoadOp)]
     own = [op for op in loads if plan.pipeline_of(op) is None]
     ordinary = any(follows_write(op) or precedes_write(op) for op in own)
     hazards = find_hazards(func).before
-    if any(op not in stores for op in hazards) or (hazards and ordinary):
-        return ()
+    return () if any(op not in stores for op in hazards) or (hazards and ordinary) else stores
+
+
+def has_room_to_store(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, stores: Sequence[TmaWrite]
+) -> bool:
+    """Whether there is shared memory for tiles on their way out, beside the least stages."""
     least = sum(
         pipeline.bytes * pipeline.least for pipeline in plan.pipelines if pipeline.within is None
     )
     needed = least + own_store_bytes(func, plan, stores) + FIXED_BYTES + LEAST_SCRATCH
-    return stores if needed <= shared_bytes(plan.shape, target) else ()
+    return needed <= shared_bytes(plan.shape, target)
 
 
 def _has_scattered_columns(planned: PlannedDot) -> bool:
@@ -102,12 +113,17 @@ def own_store_bytes(func: aa.FuncOp, plan: RolePlan, stores: Sequence[TmaWrite])
     size = store_bytes(plan.warpgroups, plan.piece_rows)
     own = [pipeline for pipeline in plan.pipelines if pipeline.within is None]
     are_short = max(pipeline.bytes * pipeline.least for pipeline in own) < size
-    if are_short or any(is_in_loop(op) for op in stores):
+    if are_short or any(is_again(op, plan) for op in stores):
         return size
     ops = list(func.body.block.ops)
     last = max(n for n, op in enumerate(ops) if any(isinstance(i, aa.DotOp) for i in op.walk()))
     before = (inner for op in ops[: last + 1] for inner in op.walk())
     return size if any(op in stores for op in before) else 0
+
+
+def is_again(op: Operation, plan: RolePlan) -> bool:
+    """Whether a store happens more than once in a kernel that is planned so."""
+    return plan.becomes_loop or is_in_loop(op)
 
 
 def is_in_loop(op: Operation) -> bool:

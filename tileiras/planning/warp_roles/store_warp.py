@@ -11,7 +11,7 @@ from tileiras.planning.memory_order import follows_write, precedes_write
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.operands.tma import has_renewed_map
-from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
+from tileiras.planning.operands.tma_stores import TmaWrite, is_again
 from tileiras.planning.resources.cta import CtaConfig, launched_registers
 from tileiras.planning.warp_roles.producer_layouts import producer_layouts
 from tileiras.planning.warp_roles.producer_slice import producer_slice
@@ -25,7 +25,7 @@ def with_store_warp(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> RoleP
     the tiles leaves by TMA.
     """
     without = replace(plan, stores=()) if any(map(has_renewed_map, plan.stores)) else plan
-    if not plan.are_stores_delayed or not any(is_in_loop(store) for store in plan.stores):
+    if not plan.are_stores_delayed or not any(is_again(store, plan) for store in plan.stores):
         return without
     shape = _with_warp(plan, target)
     if shape is None or not _can_store(func, plan.stores):

@@ -37,7 +37,13 @@ cuda_tile.module @m {{
 
 
 def warps(
-    type: str, size: int, asked: int, align: int = 16, given: int = 0, gpu: str = "sm_90", text: str = COPY
+    type: str,
+    size: int,
+    asked: int,
+    align: int = 16,
+    given: int = 0,
+    gpu: str = "sm_90",
+    text: str = COPY,
 ) -> int:
     """The warps of a kernel that copies tiles; 0 `asked` for leaves it to the compiler."""
     text = text.format(type=type, size=size, warps=asked, align=align)

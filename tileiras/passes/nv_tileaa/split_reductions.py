@@ -41,8 +41,11 @@ if TYPE_CHECKING:
 CTAS = 4
 """Policy: CTAs of a cluster. How many tile blocks there are is known at launch only: more CTAs gain
 where there are few, and cost where many fill the GPU anyway (decision 0047 has a table)."""
-MANY = 2
-"""Policy: times as many tile blocks as a GPU has SMs fill it: then each is left to one CTA."""
+MANY = 7
+"""Policy: half as many times as many tile blocks as a GPU has SMs fill it: an SM holds two of these
+CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
+(decision 0071 has a table).
+"""
 MOST_BYTES = 64 * 1024
 """Policy: shared memory for what the CTAs of a cluster send to one of them."""
 THREADS = 256
@@ -81,7 +84,7 @@ class SplitReductionsPass(IrPass):
             found = find_divided_loop(func) or find_part_loop(func)
             size = _cluster_size(func, found, target) if found is not None else 1
             if found is not None and size > 1:
-                _divide(found, size, MANY * target.performance.multiprocessors)
+                _divide(found, size, MANY * target.performance.multiprocessors // 2)
                 func.properties["cluster"] = IntegerAttr(size, i32)
                 drop_strategy(func)
                 ctx.remarks.add(_remark(func, found, size))

@@ -148,6 +148,12 @@ PIPELINE: tuple[Step, ...] = (
         needs=("CLUSTER_LAUNCH", "MBARRIER_TRY_WAIT"),
     ),
     Step(
+        "order-tile-blocks",
+        "nv_tileaa",
+        "loops are as they are written, and clusters whose CTAs divide a tile block have been made",
+        min_opt=1,
+    ),
+    Step(
         "choose-strategy",
         "nv_tileaa",
         "what passes since then have changed may be another one; joining tile blocks asks for it",

@@ -1,4 +1,4 @@
-"""How many warps a hint may ask for: as many as have something to do."""
+"""How many warps a kernel gets that copies tiles, and how many a hint may ask for."""
 
 from __future__ import annotations
 
@@ -36,12 +36,20 @@ cuda_tile.module @m {{
 """
 
 
-def warps(type: str, size: int, asked: int, align: int = 16, given: int = 0) -> int:
-    """The warps of a kernel that copies tiles."""
-    text = COPY.format(type=type, size=size, warps=asked, align=align)
-    target = get_target("sm_90")
+def warps(
+    type: str,
+    size: int,
+    asked: int,
+    align: int = 16,
+    given: int = 0,
+    gpu: str = "sm_90",
+    text: str = COPY,
+) -> int:
+    """The warps of a kernel that copies tiles; 0 `asked` for leaves it to the compiler."""
+    text = text.format(type=type, size=size, warps=asked, align=align)
+    target = get_target(gpu)
     module = parse_text(text, "kernel.mlir")
-    for name, _ in passes(module, (), "sm_90"):
+    for name, _ in passes(module, (), gpu):
         if name == "convert-cudatile-to-tileaa":
             func = next(op for op in module.walk() if isinstance(op, aa.FuncOp))
             return plan_cta(func, target, given).num_warps
@@ -70,3 +78,34 @@ def test_narrow_accesses_keep_more_warps_busy():
 
 def test_a_number_that_a_pass_is_given_counts():
     assert warps("f16", 256, 1, given=8) == 8
+
+
+@pytest.mark.parametrize(
+    ("type", "size", "found"),
+    [
+        ("f16", 1024, 4),
+        ("f16", 4096, 4),
+        ("f16", 8192, 16),
+        ("f16", 32768, 32),
+        ("f32", 8192, 16),
+        ("f32", 65536, 32),
+    ],
+)
+def test_a_thread_of_a_large_tile_moves_16_elements_as_long_as_there_are_warps(
+    type: str, size: int, found: int
+):
+    assert warps(type, size, 0) == found
+
+
+def test_two_tile_blocks_have_room_on_an_sm():
+    assert warps("f16", 32768, 0, gpu="sm_120") == 16
+
+
+def test_tiles_that_fill_all_registers_get_what_they_got():
+    computed = COPY.replace(
+        "%z = store_view_tko weak %a,",
+        "%s = addf %a, %a rounding<nearest_even> : tile<{size}x{type}>\n"
+        "    %u = mulf %s, %a rounding<nearest_even> : tile<{size}x{type}>\n"
+        "    %z = store_view_tko weak %u,",
+    )
+    assert warps("f32", 65536, 0, text=computed) == 16

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.row_loops import RowLoop
-from tests.passes.nv_tileaa.scheduled_loads import finished, run, scheduled
+from tests.passes.nv_tileaa.scheduled_loads import after, finished, run, scheduled
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.text import parse_module
 from tileiras.interpreter import InterpreterError
@@ -60,6 +60,24 @@ def test_rows_of_any_length(tiles: int) -> None:
     bounds = (0, tiles, 1)
     wanted = run(parse_module(kernel.text), kernel, bounds)
     np.testing.assert_array_equal(run(scheduled(kernel), kernel, bounds), wanted)
+
+
+def test_what_all_tile_blocks_load_gets_no_memory_beside_rows():
+    kernel = RowLoop()
+    weighted = kernel.text.replace(
+        "%d = subf %x, %all",
+        f"""%zero = constant <i32: 0> : tile<i32>
+      %g, %h = load_view_tko weak %u[%zero, %j] token = %t
+        : {kernel.view}, tile<i32> -> {kernel.tile}, token
+      %e = mulf %x, %g : {kernel.wide}
+      %d = subf %e, %all""",
+    )
+    module = after(weighted, "tileas-expand-schedule")
+    assert len(buffers(module)) == 1
+    assert len(finished(module)) == 2
+    assert sum(isinstance(op, aa.TiledLoadOp) for op in module.walk()) == 1
+    wanted = run(parse_module(weighted), kernel, (0, 4, 1))
+    np.testing.assert_array_equal(run(module, kernel, (0, 4, 1)), wanted)
 
 
 @pytest.mark.parametrize(

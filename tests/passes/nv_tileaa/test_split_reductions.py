@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -15,6 +16,7 @@ from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa import split_reductions
 
 ROWS = [0, 1, 64, 200, 577, 1100]
 SUM = column_kernel()
@@ -70,6 +72,36 @@ def test_iterations_of_a_loop_that_starts_later_and_leaves_some_out():
         case.check(1, 3)
 
 
+@pytest.fixture
+def many_tile_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every grid is one that fills the GPU."""
+    monkeypatch.setattr(split_reductions, "MANY", 0)
+    for made in (stages, ptx_of):
+        made.cache_clear()
+    yield
+    for made in (stages, ptx_of):
+        made.cache_clear()
+
+
+@pytest.mark.usefixtures("many_tile_blocks")
+@pytest.mark.parametrize("blocks", [1, 3, 4, 6])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_tile_blocks_of_large_grids_are_left_to_one_cta(function: str, blocks: int):
+    text = column_kernel(function)
+    for module in stages(text).values():
+        case = ColumnCase(function, 577, blocks)
+        run_entry(module, None, case.arguments(), case.grid)
+        case.check()
+
+
+@pytest.mark.usefixtures("many_tile_blocks")
+@pytest.mark.parametrize("blocks", [2, 5])
+def test_ptx_of_large_grids_has_no_race_and_the_same_sums(blocks: int):
+    case = ColumnCase("sum", 577, blocks)
+    run_ptx(ptx_of(SUM), case.arguments(), case.grid)
+    case.check()
+
+
 @pytest.mark.parametrize("rows", [1, 200, 577])
 def test_ptx_has_no_race_and_the_same_sums(rows: int):
     case = ColumnCase("sum", rows, 2)
@@ -81,7 +113,11 @@ def test_one_cta_reads_the_sums_of_all_and_stores():
     func = kernel_of(stages(SUM)["split-reductions"])
     reads = [op for op in func.walk() if isinstance(op, aa.ReadSharedOp)]
     assert [op.rank.data for op in reads] == list(range(func.cluster_size))
-    assert sum(isinstance(op, aa.TiledStoreOp) for op in func.walk()) == 1
+    [shared] = [op for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
+    [branch] = [use.operation for use in reads[0].results[0].uses]
+    around = branch.parent_op()
+    assert isinstance(around, aa.IfOp) and shared.parent_op() is around.parent_op()
+    assert sum(isinstance(op, aa.TiledStoreOp) for op in around.walk()) == 1
     assert func.clustered is None
 
 

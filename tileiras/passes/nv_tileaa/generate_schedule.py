@@ -13,7 +13,6 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.schedule import loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.operands.tma import root_load
 from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
 from tileiras.suggestions import did_you_mean
@@ -88,6 +87,8 @@ def _has_roles(
 
     if strategy_of(func, target) is not None:
         return True
+    from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
+
     refusals = refusals_of(func)
     # Pipelined loads leave no trace of what there was to plan.
     explain_refusals(remarks, pass_name, func, refusals)
@@ -120,6 +121,8 @@ def _schedule_products(remarks: RemarkCollector, func: aa.FuncOp, target: GpuTar
     dots = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     plan = strategy_of(func, target)
     if plan is None:
+        from tileiras.passes.nv_tileaa.explain_products import explain_operands
+
         explain_operands(remarks, GenerateSchedulePass.name, func, target, refusals_of(func))
         return False
     if all(root_load(dot.lhs) is not None for dot in dots):

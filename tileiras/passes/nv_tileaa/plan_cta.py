@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -11,10 +11,12 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import STRATEGY
 from tileiras.errors import UsageError
 from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
-from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
 from tileiras.planning.kernel import plan_kernel
 from tileiras.planning.model.written import read_plan, write_plan
 from tileiras.planning.strategy import refusals_of
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
 
 WARPS = (0, 1, 2, 4, 8, 16, 32)
 """Fixed: numbers of warps that a CTA may have (at most 1024 threads); 0 leaves it to the plan."""
@@ -76,5 +78,15 @@ class PlanCtaPass(IrPass):
                 refusals = refusals_of(func)
                 plan = plan_kernel(func, target, ctx.options, self.num_warps)
                 write_plan(func, plan)
-                explain_refusals(ctx.remarks, self.name, func, refusals)
-                explain_operands(ctx.remarks, self.name, func, target, refusals)
+                if any(isinstance(each, aa.ProductOp) for each in func.walk()):
+                    _explain(ctx, func, target, refusals)
+
+
+def _explain(
+    ctx: CompileContext, func: aa.FuncOp, target: GpuTarget, refusals: dict[str, str]
+) -> None:
+    """Remarks on products, and on what brings their operands."""
+    from tileiras.passes.nv_tileaa.explain_products import explain_operands, explain_refusals
+
+    explain_refusals(ctx.remarks, PlanCtaPass.name, func, refusals)
+    explain_operands(ctx.remarks, PlanCtaPass.name, func, target, refusals)

@@ -13,6 +13,10 @@ What one tile block sums up is then the work of a cluster; one of its CTAs goes 
     for %part in [0, 4) { for %i { .. }; store }   ->   for %part in [%rank, 4) step 4 { .. }
 
 Where the tile was too large for registers, its parts are divided instead: they need no sum.
+
+A grid that fills the GPU needs no help, and would pay for it. So the kernel asks how many tile
+blocks there are. If they are many, each CTA of every fourth cluster has one, and the other clusters
+end at once.
 """
 
 from __future__ import annotations
@@ -37,6 +41,11 @@ if TYPE_CHECKING:
 CTAS = 4
 """Policy: CTAs of a cluster. How many tile blocks there are is known at launch only: more CTAs gain
 where there are few, and cost where many fill the GPU anyway (decision 0047 has a table)."""
+MANY = 7
+"""Policy: half as many times as many tile blocks as a GPU has SMs fill it: an SM holds two of these
+CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
+(decision 0071 has a table).
+"""
 MOST_BYTES = 64 * 1024
 """Policy: shared memory for what the CTAs of a cluster send to one of them."""
 THREADS = 256
@@ -52,6 +61,7 @@ class SplitReductionsPass(IrPass):
     After    %s = for %i in [%rank, %n) step 4 { carried + load };  %r = reduce %s
              %e = share_tiles %r;  if %rank == 3 { await_shared %e;  store (sum of all %r) }
              else { send_shared %e }
+             (of many tile blocks each CTA of every fourth cluster runs one, as it was written)
     Requires nv_tileaa, with the strategies of kernels; a target with clusters
     Leaves   kernels with another loop, or with effects before it; sums that the loop reads
              otherwise, or whose order the program fixes; those along contiguous dims, of which
@@ -74,7 +84,7 @@ class SplitReductionsPass(IrPass):
             found = find_divided_loop(func) or find_part_loop(func)
             size = _cluster_size(func, found, target) if found is not None else 1
             if found is not None and size > 1:
-                _divide(found, size)
+                _divide(found, size, MANY * target.performance.multiprocessors // 2)
                 func.properties["cluster"] = IntegerAttr(size, i32)
                 drop_strategy(func)
                 ctx.remarks.add(_remark(func, found, size))
@@ -116,14 +126,14 @@ def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTar
     return size
 
 
-def _divide(found: DividedLoop | PartLoop, size: int) -> None:
+def _divide(found: DividedLoop | PartLoop, size: int, many: int) -> None:
     from tileiras.passes.nv_tileaa.divided_loops import divide, divide_parts
     from tileiras.planning.part_loops import PartLoop
 
     if isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
-        divide(found, size)
+        divide(found, size, many)
 
 
 __all__ = ["SplitReductionsPass"]

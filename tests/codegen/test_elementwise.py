@@ -427,8 +427,8 @@ def blocks_of_pieces(row: Row) -> int:
     """Blocks for each few lanes that have a branch of their own: sine, cosine and tangent."""
     function, _, type = row.name.partition("_")
     if function in ("sin", "cos") and type.startswith("bf16"):
-        return 2
-    return 3 if type.startswith("f32") or function == "tan" and "f64" not in type else 0
+        return 4
+    return 5 if type.startswith("f32") or function == "tan" and "f64" not in type else 0
 
 
 def is_in_pieces(row: Row) -> bool:

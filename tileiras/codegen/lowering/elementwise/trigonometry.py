@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import pi
 
-from xdsl.dialects.builtin import Float16Type, Float64Type
+from xdsl.dialects.builtin import Float16Type, Float64Type, i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
@@ -85,11 +85,11 @@ def _as_libdevice(b: ThreadBuilder, angle: SSAValue, name: str) -> SSAValue:
 
     def checked(part: SSAValue) -> SSAValue:
         near, far, after = b.new_block(), b.new_block(), b.new_block([part.type])
-        b.cond_br(_any(b, _is_large(b, part)), far, near)
+        b.cond_br(_any(b, _is_large(b, part)), far, near, is_rare=True)
         b.at(near)
         b.br(after, [b.libdevice(f"__nv_{name}f.near", part)])
         b.at(far)
-        b.br(after, [b.libdevice(f"__nv_{name}f", part)])
+        b.br(after, [_lane_by_lane(b, part, name)])
         b.at(after)
         return after.args[0]
 
@@ -109,11 +109,32 @@ def _checked(b: ThreadBuilder, angle: SSAValue, name: str, quarters: int) -> SSA
     """The polynomial's result; that of libdevice in lanes that are large or not finite."""
     near, is_large = _sine(b, angle, quarters), _is_large(b, angle)
     far, after = b.new_block(), b.new_block([near.type])
-    b.cond_br(_any(b, is_large), far, after, (), [near])
+    b.cond_br(_any(b, is_large), far, after, (), [near], is_rare=True)
     b.at(far)
-    b.br(after, [b.select(is_large, b.libdevice(f"__nv_{name}f", angle), near)])
+    b.br(after, [b.select(is_large, _lane_by_lane(b, angle, name), near)])
     b.at(after)
     return after.args[0]
+
+
+def _lane_by_lane(b: ThreadBuilder, angle: SSAValue, name: str) -> SSAValue:
+    """libdevice's function in a loop over lanes, which take turns at being the first.
+
+    Its code stands there once; what is large is rare.
+    """
+    lanes = lanes_of(angle.type)
+    if lanes is None:
+        return b.libdevice(f"__nv_{name}f", angle)
+    body, done = b.new_block([i32, angle.type]), b.new_block()
+    b.br(body, [b.i32(0), angle])
+    b.at(body)
+    count, values = body.args
+    found = b.libdevice(f"__nv_{name}f", b.extract(values, 0))
+    turned = b.shuffle(values, b.splat(found, lanes), [*range(1, lanes), lanes])
+    following = b.add(count, b.i32(1))
+    goes_on = b.icmp("slt", following, b.i32(lanes))
+    b.cond_br(goes_on, body, done, [following, turned], no_unroll=True)
+    b.at(done)
+    return turned
 
 
 def _is_large(b: ThreadBuilder, angle: SSAValue) -> SSAValue:

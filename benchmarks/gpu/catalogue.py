@@ -460,11 +460,13 @@ def _rows(
 def entries() -> list[Entry]:
     """Everything, in the order of the report."""
     from attention_catalogue import attention_variants
+    from axis_catalogue import scans_and_extremes
     from elementwise_catalogue import elementwise
     from loop_catalogue import other_loops
     from training_catalogue import training
     from transform_catalogue import transforms
 
     rows = [*memory_bound(), *elementwise(), *training(), *transforms()]
+    rows += scans_and_extremes()
     products = [*plain_gemms(), *other_gemms(), *other_loops()]
     return [*products, *attentions(), *attention_variants(), *rows]

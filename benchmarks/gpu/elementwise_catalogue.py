@@ -37,6 +37,23 @@ def elementwise() -> Iterator[Entry]:
         for tile in (512, 1024):
             shapes, grid = ((128, columns),) * 2, (128, columns // tile)
             yield _entry("swiglu", "swiglu", "swiglu", shapes, (tile,), grid)
+    yield from functions()
+
+
+def functions() -> Iterator[Entry]:
+    """Mathematical functions of f32: vectors, in tiles of 1024 and of 4096 elements."""
+    shapes = ((2 * COUNT,),)
+    for tile in (1024, 4096):
+        grid = (2 * COUNT // tile,)
+        for name, kernel in (("sin", "sine"), ("cos", "cosine"), ("tan", "tangent")):
+            yield _entry(name, kernel, name, shapes, (tile,), grid, dtype="float32")
+    tile, grid = 4096, (2 * COUNT // 4096,)
+    yield _entry("exp", "exponential", "exp", shapes, (tile,), grid, dtype="float32")
+    fill = {"dtype": "float32", "fill": "around 8"}
+    yield _entry("log", "logarithm", "log", shapes, (tile,), grid, **fill)
+    yield _entry("pow", "power", "pow", shapes * 2, (tile,), grid, **fill)
+    for name, kernel in (("sin", "sine"), ("cos", "cosine")):
+        yield _entry(name, kernel, name, shapes, (tile,), grid, dtype="float16")
 
 
 def _entry(
@@ -47,15 +64,18 @@ def _entry(
     constants: tuple[int, ...],
     grid: tuple[int, ...],
     scalars: tuple[int, ...] = (),
+    *,
+    dtype: str = "float16",
+    fill: str = "normal",
 ) -> Entry:
-    """One kernel on f16 arrays; the result has the shape of the first."""
+    """One kernel on arrays of one type; the result has the shape of the first."""
     sizes = "x".join(str(size) for size in shapes[0])
     tile = "x".join(str(size) for size in constants)
-    inputs = tuple(Array("float16", shape) for shape in shapes)
-    out = Array("float16", shapes[0], "output")
+    inputs = tuple(Array(dtype, shape, fill) for shape in shapes)
+    out = Array(dtype, shapes[0], "output")
     moved = sum(map(prod, shapes)) + prod(shapes[0])
     return Entry(
-        f"{name} f16 {sizes} tile {tile}",
+        f"{name} {'f16' if dtype == 'float16' else 'f32'} {sizes} tile {tile}",
         "memory",
         kernel,
         (*inputs, out, *scalars),
@@ -63,5 +83,5 @@ def _entry(
         (*grid, *(1,) * (3 - len(grid))),
         reference,
         0,
-        ITEM_BYTES["float16"] * moved,
+        ITEM_BYTES[dtype] * moved,
     )

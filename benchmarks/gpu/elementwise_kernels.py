@@ -64,3 +64,40 @@ def swiglu(gate, up, out, tile: Int):
     value = ct.load(gate, place, (1, tile)).astype(ct.float32)
     other = ct.load(up, place, (1, tile)).astype(ct.float32)
     ct.store(out, place, (value / (1.0 + ct.exp(-value)) * other).astype(out.dtype))
+
+
+@ct.kernel
+def sine(x, out, tile: Int):
+    """out = sin(x)."""
+    ct.store(out, (ct.bid(0),), ct.sin(ct.load(x, (ct.bid(0),), (tile,))))
+
+
+@ct.kernel
+def cosine(x, out, tile: Int):
+    """out = cos(x)."""
+    ct.store(out, (ct.bid(0),), ct.cos(ct.load(x, (ct.bid(0),), (tile,))))
+
+
+@ct.kernel
+def tangent(x, out, tile: Int):
+    """out = tan(x)."""
+    ct.store(out, (ct.bid(0),), ct.tan(ct.load(x, (ct.bid(0),), (tile,))))
+
+
+@ct.kernel
+def exponential(x, out, tile: Int):
+    """out = exp(x)."""
+    ct.store(out, (ct.bid(0),), ct.exp(ct.load(x, (ct.bid(0),), (tile,))))
+
+
+@ct.kernel
+def logarithm(x, out, tile: Int):
+    """out = log(x)."""
+    ct.store(out, (ct.bid(0),), ct.log(ct.load(x, (ct.bid(0),), (tile,))))
+
+
+@ct.kernel
+def power(x, y, out, tile: Int):
+    """out = x ** y."""
+    base, exponent = ct.load(x, (ct.bid(0),), (tile,)), ct.load(y, (ct.bid(0),), (tile,))
+    ct.store(out, (ct.bid(0),), ct.pow(base, exponent))

@@ -59,6 +59,19 @@ def rotated(x: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torc
     return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
 
 
+def expected_function(function: Callable[..., torch.Tensor], inputs: int, ulps: int) -> Any:
+    """A function's values within so many units in the last place of the result."""
+
+    def pieces(arguments: Arguments) -> Iterator[Piece]:
+        unit = torch.finfo(arguments[0].dtype)
+        for start in range(0, arguments[0].shape[0], CHUNK):
+            part = slice(start, start + CHUNK)
+            exact = function(*(a[part].to(torch.float64) for a in arguments[:inputs]))
+            yield part, exact, ulps * (unit.eps * exact.abs() + unit.smallest_normal * unit.eps)
+
+    return pieces
+
+
 def _tanh_gelu(x: torch.Tensor) -> torch.Tensor:
     return gelu(x, approximate="tanh")
 
@@ -74,6 +87,12 @@ EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "dropout": expected_dropout,
     "rope": expected_of(rotated, 3),
     "swiglu": expected_of(_swiglu, 2),
+    "sin": expected_function(torch.sin, 1, 2),
+    "cos": expected_function(torch.cos, 1, 2),
+    "tan": expected_function(torch.tan, 1, 4),
+    "exp": expected_function(torch.exp, 1, 2),
+    "log": expected_function(torch.log, 1, 1),
+    "pow": expected_function(torch.pow, 2, 4),
 }
 
 LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
@@ -83,14 +102,20 @@ LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "dropout": lambda a: lambda: torch.nn.functional.dropout(a[0], 0.25),
     "rope": lambda a: None,
     "swiglu": lambda a: lambda: _swiglu(a[0], a[1]),
+    "sin": lambda a: lambda: torch.sin(a[0], out=_like(a[0])),
+    "cos": lambda a: lambda: torch.cos(a[0], out=_like(a[0])),
+    "tan": lambda a: lambda: torch.tan(a[0], out=_like(a[0])),
+    "exp": lambda a: lambda: torch.exp(a[0], out=_like(a[0])),
+    "log": lambda a: lambda: torch.log(a[0], out=_like(a[0])),
+    "pow": lambda a: lambda: torch.pow(a[0], a[1], out=_like(a[0])),
 }
 
-_OUTPUTS: dict[tuple[int, ...], torch.Tensor] = {}
+_OUTPUTS: dict[tuple[tuple[int, ...], torch.dtype], torch.Tensor] = {}
 
 
 def _like(x: torch.Tensor) -> torch.Tensor:
     """An output of the library's, made once: making it is no part of the work."""
-    key = tuple(x.shape)
+    key = (tuple(x.shape), x.dtype)
     if key not in _OUTPUTS:
         _OUTPUTS.clear()
         _OUTPUTS[key] = torch.empty_like(x)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import attention_kernels
+import axis_kernels
 import cuda.tile as ct
 import elementwise_kernels
 import kernels
@@ -77,7 +78,7 @@ def export(entry: Entry) -> bytes:
     """The client's bytecode."""
     modules = (
         *(kernels, attention_kernels, elementwise_kernels),
-        *(loop_kernels, training_kernels, transform_kernels),
+        *(loop_kernels, training_kernels, transform_kernels, axis_kernels),
     )
     module = next(module for module in modules if hasattr(module, entry.kernel))
     kernel = getattr(module, entry.kernel).replace_hints(**entry.hints)

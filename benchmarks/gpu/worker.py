@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import attention_references
+import axis_references
 import elementwise_references
 import loop_references
 import references
@@ -39,7 +40,7 @@ MAX_BATCH = 64
 DEVICE = "cuda"
 _REFERENCES = (
     *(references, attention_references, elementwise_references),
-    *(loop_references, training_references, transform_references),
+    *(loop_references, training_references, transform_references, axis_references),
 )
 EXPECTED = {name: f for module in _REFERENCES for name, f in module.EXPECTED.items()}
 LIBRARY = {name: f for module in _REFERENCES for name, f in module.LIBRARY.items()}

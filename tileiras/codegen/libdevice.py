@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tileiras.codegen.cuda_toolkit import candidates
+from tileiras.codegen.llvmir.intrinsics import NEAR, NEAR_LIMIT
 from tileiras.codegen.llvm_library import LlvmLibrary
 from tileiras.errors import InternalError, TargetError
 from tileiras.file_replacement import write_beside
@@ -29,6 +30,9 @@ _SLICE_PASSES = (
     "SimplifyCFG",  # of what InstCombine made of conditions; a quarter of fmodf's branches
     "GlobalDCE",
 )
+_NEAR_LEVEL = 1
+"""Policy: the level of LLVM's pipeline for functions of `NEAR`: it draws conclusions from what is
+assumed."""
 _CALLER_PASSES = ("AlwaysInliner", "GlobalDCE")
 _IN_PACKAGES = (f"cu13/{_IN_TOOLKIT}", f"cuda_nvcc/{_IN_TOOLKIT}", f"cu12/{_IN_TOOLKIT}")
 
@@ -53,6 +57,27 @@ def find_libdevice(knobs: Mapping[str, str]) -> str:
     )
 
 
+def near_text(name: str) -> str:
+    """LLVM IR of a function of `NEAR`: libdevice's, with what is known of the argument.
+
+    Where libdevice asks for the argument's size LLVM knows the answer, and what is left is the way
+    of small arguments, operation by operation.
+    """
+    return f"""
+declare float @llvm.nvvm.fabs.f32(float)
+declare void @llvm.assume(i1)
+declare float @{NEAR[name]}(float)
+define float @{name}(float %x) alwaysinline {{
+  %size = call float @llvm.nvvm.fabs.f32(float %x)
+  %is_large = fcmp oge float %size, {NEAR_LIMIT:.6e}
+  %is_near = xor i1 %is_large, true
+  call void @llvm.assume(i1 %is_near)
+  %result = call float @{NEAR[name]}(float %x)
+  ret float %result
+}}
+"""
+
+
 def _cache_folder(knobs: Mapping[str, str]) -> str | None:
     if knobs.get("XDG_CACHE_HOME"):
         return os.path.join(knobs["XDG_CACHE_HOME"], "tileiras")
@@ -71,7 +96,8 @@ class Libdevice:
         self._llvm = llvm
         self._path = find_libdevice(knobs)
         self._data = _read(self._path)
-        checksum = zlib.crc32(",".join(_SLICE_PASSES).encode(), zlib.crc32(self._data))
+        made_by = ",".join((*_SLICE_PASSES, str(_NEAR_LEVEL), *map(near_text, NEAR)))
+        checksum = zlib.crc32(made_by.encode(), zlib.crc32(self._data))
         folder = _cache_folder(knobs)
         key = f"libdevice-{len(self._data):x}-{checksum:08x}-llvm-{llvm.version()}"
         self._cache = None if folder is None else os.path.join(folder, key)
@@ -83,6 +109,8 @@ class Libdevice:
             return cached
         llvm = self._llvm
         module = llvm.parse_bitcode(context, self._data)
+        if name in NEAR:
+            llvm.link(module, llvm.parse_text(context, near_text(name)))
         names: list[str] = []
         for function, handle in list(llvm.defined_functions(module)):
             names.append(function)
@@ -91,7 +119,10 @@ class Libdevice:
         if name not in names:
             llvm.call("DisposeModule", module)
             raise InternalError(f"libdevice has no function {name}", where="libdevice")
-        llvm.run_passes(module, machine, _SLICE_PASSES)
+        if name in NEAR:
+            llvm.run_pipeline(module, machine, _NEAR_LEVEL)
+        else:
+            llvm.run_passes(module, machine, _SLICE_PASSES)
         data = llvm.write_bitcode(module)
         llvm.call("DisposeModule", module)
         self._write_cached(name, data)
@@ -137,7 +168,7 @@ def link_libdevice(
     )
     for other in others:
         llvm.link(first, other)
-    llvm.run_target_passes(first, machine)
+    llvm.run_pipeline(first, machine, 0)
     llvm.link(module, first)
     for name, function in list(llvm.defined_functions(module)):
         if name.startswith(_PREFIX):

@@ -192,10 +192,10 @@ class LlvmLibrary:
         """Runs module passes by their name in the table, such as `GlobalDCE`."""
         self._run(module, machine, lambda _: self._manager_of(passes))
 
-    def run_target_passes(self, module: int, machine: int) -> None:
-        """Runs what LLVM's pipeline of level 0 has, the target's first passes among it."""
+    def run_pipeline(self, module: int, machine: int, level: int) -> None:
+        """Runs LLVM's pipeline of a level; that of 0 has little but the target's first passes."""
         name = "buildPerModuleDefaultPipeline"
-        self._run(module, machine, lambda builder: self.call(name, builder, 0, 0))
+        self._run(module, machine, lambda builder: self.call(name, builder, level, 0))
 
     def _manager_of(self, passes: tuple[str, ...]) -> int:
         manager = self.call("CreateNewModulePassManager")

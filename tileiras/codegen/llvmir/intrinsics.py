@@ -146,6 +146,13 @@ LIBDEVICE: dict[str, tuple[int, str]] = {
 }
 """libdevice functions on floats: number of operands and their (and the result's) type."""
 
+NEAR = {f"__nv_{name}f.near": f"__nv_{name}f" for name in ("sin", "cos", "tan")}
+"""The same functions where the argument's size is known to be less than `NEAR_LIMIT`."""
+NEAR_LIMIT = 105615.0
+"""Fixed: from here on libdevice reduces arguments of f32 by all digits of 2 / pi, in a loop (CUDA
+C++ Programming Guide, "Mathematical Functions": the slow path of `sinf`)."""
+LIBDEVICE |= {near: LIBDEVICE[name] for near, name in NEAR.items()}
+
 RUNTIME_FUNCTIONS = {
     "vprintf": ("i32", ("ptr", "ptr")),
     "malloc": ("ptr", ("i64",)),

@@ -37,7 +37,7 @@ _LIBDEVICE: dict[str, Callable[..., np.ndarray]] = {
 LIBDEVICE: dict[str, Rule] = {
     f"__nv_{name}{suffix}": floats(via_float64(compute))
     for name, compute in _LIBDEVICE.items()
-    for suffix in ("", "f")
+    for suffix in ("", "f", "f.near")
 }
 """Functions of libdevice: computed in float64, rounded once."""
 

@@ -42,7 +42,6 @@ def from_libdevice(name: str) -> Rule:
     return lower
 
 
-lower_tan = from_libdevice("tan")
 lower_cosh = from_libdevice("cosh")
 lower_sinh = from_libdevice("sinh")
 lower_log = from_libdevice("log")

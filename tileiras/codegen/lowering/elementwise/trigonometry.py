@@ -1,30 +1,33 @@
-"""Sine and cosine of f16 and bf16: a polynomial for all lanes at once, libdevice for the rest.
+"""Sine, cosine and tangent: of near arguments for all lanes at once, of others by libdevice.
 
 f32 and f64 are libdevice's, bit by bit: programs compare their results with those of CUDA C++ and
 of torch, which are libdevice's, too. A polynomial of our own is as exact, and rounds one in ten
 differently. Rounded to f16 or bf16 the two are the same but for ties.
 
-Arguments below `LIMIT` are reduced to the nearest multiple of pi / 2 in three steps (Cody, Waite:
-"Software Manual for the Elementary Functions", 1980) without a branch or a conversion, so that the
-lanes of a thread overlap. Only where a lane is larger, its thread asks libdevice for all of them,
-behind a branch: there that has its loop over the digits of 2 / pi, in local memory. A lane's result
-never depends on other lanes. f16 ends below the limit.
+libdevice reduces arguments from `NEAR_LIMIT` on by all digits of 2 / pi, in a loop, in local
+memory, behind a branch of each lane, so that lanes would run one after the other. Here only where a
+lane is as large its thread asks libdevice for all of a few lanes, behind one branch. Before, f32
+takes libdevice's own way of smaller arguments (`NEAR`). f16 and bf16 are reduced to the nearest
+multiple of pi / 2 in three steps (Cody, Waite: "Software Manual for the Elementary Functions",
+1980). A lane's result never depends on other lanes. f16 ends below the limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import pi
 
-from xdsl.dialects.builtin import Float16Type, Float64Type
+from xdsl.dialects.builtin import Float16Type, Float64Type, i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.llvmir.intrinsics import NEAR_LIMIT
 from tileiras.codegen.lowering.elementwise.request import Request
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
 
-LIMIT = 105615.0
-"""Derived: up to it the number of the multiple has 17 bits, and its product with the first part of
-pi / 2, of 24 bits, leaves the argument exactly."""
+LIMIT = NEAR_LIMIT
+"""Up to it the number of the multiple has 17 bits, and its product with the first part of pi / 2,
+of 24 bits, leaves the argument exactly."""
 LANES = 8
 """Policy: lanes between two branches: enough to overlap; more would take registers."""
 _HALF_PI = tuple(map(float.fromhex, ("0x1.921fb4p+0", "0x1.4442dp-24", "0x1.84698ap-48")))
@@ -47,40 +50,97 @@ def lower_cos(request: Request) -> SSAValue:
     return _lower(request, "cos", 1)
 
 
+def lower_tan(request: Request) -> SSAValue:
+    """Tangent, 4 ulp: libdevice's; of f16 and bf16 in f32."""
+    if isinstance(request.source, Float64Type):
+        return request.builder.libdevice("__nv_tan", *request.args)
+    if request.is_half():
+        return request.in_f32(lambda angle: _as_libdevice(request.builder, angle, "tan"))
+    return _as_libdevice(request.builder, request.args[0], "tan")
+
+
 def _lower(request: Request, name: str, quarters: int) -> SSAValue:
     b = request.builder
+
+    def checked(angle: SSAValue) -> SSAValue:
+        return _checked(b, angle, name, quarters)
+
     match request.source:
         case Float64Type():
             return b.libdevice(f"__nv_{name}", *request.args)
         case Float16Type():
             return request.in_f32(lambda angle: _sine(b, angle, quarters))
         case _ if request.is_half():
-            return request.in_f32(lambda angle: _anywhere(request, angle, name, quarters))
+            return request.in_f32(lambda angle: _in_pieces(b, angle, checked))
         case _:
-            return b.libdevice(f"__nv_{name}f", *request.args)
+            return _as_libdevice(b, request.args[0], name)
 
 
-def _anywhere(request: Request, angle: SSAValue, name: str, quarters: int) -> SSAValue:
-    """`_checked` on a few lanes after the other."""
-    b, lanes = request.builder, lanes_of(angle.type)
+Function = Callable[[SSAValue], SSAValue]
+"""A function of f32 in all lanes."""
+
+
+def _as_libdevice(b: ThreadBuilder, angle: SSAValue, name: str) -> SSAValue:
+    """libdevice's function of f32, bit by bit."""
+
+    def checked(part: SSAValue) -> SSAValue:
+        near, far, after = b.new_block(), b.new_block(), b.new_block([part.type])
+        b.cond_br(_any(b, _is_large(b, part)), far, near, is_rare=True)
+        b.at(near)
+        b.br(after, [b.libdevice(f"__nv_{name}f.near", part)])
+        b.at(far)
+        b.br(after, [_lane_by_lane(b, part, name)])
+        b.at(after)
+        return after.args[0]
+
+    return _in_pieces(b, angle, checked)
+
+
+def _in_pieces(b: ThreadBuilder, angle: SSAValue, function: Function) -> SSAValue:
+    """A function of a few lanes after the other."""
+    lanes = lanes_of(angle.type)
     if lanes is None or lanes <= LANES:
-        return _checked(b, angle, name, quarters)
+        return function(angle)
     starts = range(0, lanes, LANES)
-    pieces = [b.slice(angle, start, min(LANES, lanes - start)) for start in starts]
-    return b.concat([_checked(b, piece, name, quarters) for piece in pieces])
+    return b.concat([function(b.slice(angle, at, min(LANES, lanes - at))) for at in starts])
 
 
 def _checked(b: ThreadBuilder, angle: SSAValue, name: str, quarters: int) -> SSAValue:
     """The polynomial's result; that of libdevice in lanes that are large or not finite."""
-    near = _sine(b, angle, quarters)
-    size = b.unary_intrinsic("llvm.fabs", angle)
-    is_large = b.fcmp("uge", size, b.const_float(angle.type, LIMIT))
+    near, is_large = _sine(b, angle, quarters), _is_large(b, angle)
     far, after = b.new_block(), b.new_block([near.type])
-    b.cond_br(_any(b, is_large), far, after, (), [near])
+    b.cond_br(_any(b, is_large), far, after, (), [near], is_rare=True)
     b.at(far)
-    b.br(after, [b.select(is_large, b.libdevice(f"__nv_{name}f", angle), near)])
+    b.br(after, [b.select(is_large, _lane_by_lane(b, angle, name), near)])
     b.at(after)
     return after.args[0]
+
+
+def _lane_by_lane(b: ThreadBuilder, angle: SSAValue, name: str) -> SSAValue:
+    """libdevice's function in a loop over lanes, which take turns at being the first.
+
+    Its code stands there once; what is large is rare.
+    """
+    lanes = lanes_of(angle.type)
+    if lanes is None:
+        return b.libdevice(f"__nv_{name}f", angle)
+    body, done = b.new_block([i32, angle.type]), b.new_block()
+    b.br(body, [b.i32(0), angle])
+    b.at(body)
+    count, values = body.args
+    found = b.libdevice(f"__nv_{name}f", b.extract(values, 0))
+    turned = b.shuffle(values, b.splat(found, lanes), [*range(1, lanes), lanes])
+    following = b.add(count, b.i32(1))
+    goes_on = b.icmp("slt", following, b.i32(lanes))
+    b.cond_br(goes_on, body, done, [following, turned], no_unroll=True)
+    b.at(done)
+    return turned
+
+
+def _is_large(b: ThreadBuilder, angle: SSAValue) -> SSAValue:
+    """For each lane whether its size is the limit or more, or it is no number."""
+    size = b.unary_intrinsic("llvm.fabs", angle)
+    return b.fcmp("uge", size, b.const_float(angle.type, LIMIT))
 
 
 def _any(b: ThreadBuilder, flags: SSAValue) -> SSAValue:

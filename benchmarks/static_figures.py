@@ -34,10 +34,11 @@ TARGETS = ("sm_90", "sm_100", "sm_120")
 KERNELS = {
     "f16": ProductKernel("f16", (128, 128, 64), b="turned", result="f16", whole=True),
     "f8E4M3FN": ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", result="f16", whole=True),
+    "i8": ProductKernel("i8", (128, 128, 128), b="turned", whole=True),
     "mxf8": ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 128, 128)),
     "nvf4": ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 128, 128)),
 }
-OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "mxf8": 8, "nvf4": 4}
+OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "i8": 8, "mxf8": 8, "nvf4": 4}
 HEAD = """# Static figures beside Triton's
 
 Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures.md`; do not edit.
@@ -56,7 +57,8 @@ without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 6
 32x64 in Triton's kernel, and so have twice the sums.
 
 f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
-others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`).
+others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`). i8
+has sums that are exact, so neither compiler adds them twice: it is the loop of f8 without that.
 
 """
 

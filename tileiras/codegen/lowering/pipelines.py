@@ -366,10 +366,10 @@ class RoleState:
     """Registers of a thread when the kernel starts."""
     trades_registers: bool = False
     """Whether it starts with exactly these."""
+    tile_order: tuple[int, ...] | None = None
+    """`AgentSwitchOp.longest_tile_first`: which tile block a CTA computes."""
     blocks: tuple[SSAValue, ...] | None = None
-    """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_tile_first` says
-    it.
-    """
+    """The tile block of this CTA, axis by axis, where that is said."""
     hurries: bool = False
     """Whether consumers fill a whole pipeline before the first product, so that cycles count there.
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_block
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, Variable
-from tileiras.codegen.lowering.tensors import among_all, cluster_rank
+from tileiras.codegen.lowering.tensors import among_all, cluster_rank, grid_size
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED
@@ -102,8 +103,11 @@ def next_block(ctx: KernelLowering, end: SSAValue) -> SSAValue:
     asks = b.i32(0) if ctx.cluster_size > 1 else None
     b.mbarrier_arrive(_empty(ctx, taken, slot), cluster_cta=asks, predicate=first)
     taken.position.set(b, b.add(position, b.i32(1)))
-    found, x, y, z = (b.extract(answer, word) for word in range(4))
-    number = among_all(ctx, b, x, y, z)
+    found, *numbers = (b.extract(answer, word) for word in range(4))
+    if ctx.roles.tile_order is not None:
+        counts = [grid_size(ctx, axis) for axis in range(len(numbers))]
+        numbers = longest_tile_first_block(b, numbers, counts, ctx.roles.tile_order)
+    number = among_all(ctx, b, *numbers)
     # A cluster that divides a tile is one tile block, and else as many as it has CTAs.
     if not ctx.divides_tiles:
         number = b.mul(number, b.i32(ctx.cluster_size))

@@ -124,14 +124,16 @@ def switches_of(func: Operation) -> list[AgentSwitchOp]:
 class MakeTensorMapOp(IRDLOperation):
     """A TMA descriptor for boxes of a view; `box` has one extent per memref dim.
 
-    Rows of a box are `swizzle` bytes in shared memory, one swizzle span. One that is `renewed`
-    stands in a loop, and is made by the `renew_tiled_tma_descs` before its next use.
+    Rows of a box are `swizzle` bytes in shared memory, one swizzle span, which keeps `atom` bytes
+    together, if not 16. One that is `renewed` stands in a loop, and is made by the
+    `renew_tiled_tma_descs` before its next use.
     """
 
     name = "nv_tileas.make_tiled_tma_desc"
     view = operand_def()
     box = prop_def(IntTupleAttr)
     swizzle = prop_def(IntAttr)
+    atom = opt_prop_def(IntAttr)
     renewed = opt_prop_def(UnitAttr)
     result = result_def()
 

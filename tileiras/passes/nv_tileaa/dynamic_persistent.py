@@ -9,7 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import (
     DELAY_TMA_STORE_WAIT,
@@ -35,12 +37,14 @@ class DynamicPersistentPass(IrPass):
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
+             Where some tile blocks take longer than others the order in which they start, the
+             longest first, is written on the kernel: what is taken over follows it
     Leaves   kernels whose products do not go to tensor memory, unless TILEIR_DYNAMIC_PERSISTENT is
              1: those of warps keep fewer stages then; tiles that leave room for a second
              CTA on an SM; operands that threads read; products that depend on each other
-             (attention) where blocks take different times, or where stores would leave a pipeline a
-             single stage; tile blocks that may wait for each other, or that no warp of their own
-             stores for; everything, if the environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+             (attention) where stores would leave a pipeline a single stage; tile blocks that may
+             wait for each other, or that no warp of their own stores for; everything, if the
+             environment variable TILEIR_DYNAMIC_PERSISTENT is 0
     """
 
     name = "tileas-dynamic-persistent"
@@ -85,49 +89,45 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     from tileiras.planning.stores import plan_with_stores
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
     switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
     plan, asked = strategy_of(func, target), options.switch(DYNAMIC_PERSISTENT)
     if plan is None or False in map(options.switch, switches):
         return None
-    if not plan.is_in_tmem and not (asked and _fills_an_sm(func, plan)):
+    if not plan.is_in_tmem and not (asked and _fills_an_sm(plan)):
         return None
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
-    is_chain = _is_chain_that_fills_an_sm(func, plan)
+    is_chain = _is_chain_that_fills_an_sm(plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
     in_tmem = plan.is_in_tmem
     looped = with_dynamic_tile_scheduler(func)
     if looped is None:
         return None
+    order = longest_tile_first(func) if func.cluster_size == 1 else None
+    if order is not None:
+        looped.attributes[TILE_ORDER] = IntTupleAttr(order)
     plan = would_specialise(looped, target)
     if plan is None or plan.is_in_tmem != in_tmem:
         return None
     if not in_tmem:
-        return looped if _fills_an_sm(looped, plan) else None
+        return looped if _fills_an_sm(plan) else None
     plan = plan_with_stores(looped, target, options)
     if plan is None or not plan.has_store_warp:
         return None
     return looped if not is_chain or keeps_two_stages(looped, plan, target) else None
 
 
-def _fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:
-    """Whether one CTA of two warpgroups is alone on an SM, so that nobody else hides its start, and
-    blocks take the same time each.
-
-    Where some take longer, those start first instead, which only the order of the grid does.
-    """
-    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
-
-    if plan.shape.ctas > 1 or plan.warpgroups == 1:
-        return False
-    return longest_tile_first(func) is None
+def _fills_an_sm(plan: RolePlan) -> bool:
+    """Whether one CTA of two warpgroups is alone on an SM, so that nobody else hides its start."""
+    return plan.shape.ctas == 1 and plan.warpgroups > 1
 
 
-def _is_chain_that_fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:
+def _is_chain_that_fills_an_sm(plan: RolePlan) -> bool:
     """Whether products read what others make, by a CTA that fills an SM."""
-    if not _fills_an_sm(func, plan):
+    if not _fills_an_sm(plan):
         return False
     return len(plan.dots) > 1 and any(planned.lhs is None for planned in plan.dots.values())

@@ -18,6 +18,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
@@ -238,6 +239,8 @@ def _clustered(func: aa.FuncOp, plan: RolePlan | None, target: GpuTarget) -> aa.
     changed = without_strategy(func)
     changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
     changed.properties["clustered"] = UnitAttr()
+    # Neighbours are as long as each other, and start in the order of the grid.
+    changed.attributes.pop(TILE_ORDER, None)
     _renumber(changed)
     clustered = would_specialise(changed, target)
     if clustered is None or clustered.is_in_tmem != plan.is_in_tmem:

@@ -305,14 +305,14 @@ class TensorMemory:
 class TakenBlocks:
     """Answers about tile blocks that the CTA takes over: slots of shared memory, their mbarriers.
 
-    A warp role's `position` counts the answers that it has read.
+    A warp role's `place` is their address, and in its low bits how many answers it has read: one
+    register, which no role has before it starts.
     """
 
-    slots: SSAValue
-    barriers: SSAValue
+    memory: llvm_memory.GlobalOp
     readers: int
     """Warps of a CTA that read an answer."""
-    position: Variable
+    place: Variable
 
 
 @dataclass

@@ -39,12 +39,13 @@ class DynamicPersistentPass(IrPass):
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
              Where some tile blocks take longer than others the order in which they start, the
              longest first, is written on the kernel: what is taken over follows it
-    Leaves   kernels whose products do not go to tensor memory, unless TILEIR_DYNAMIC_PERSISTENT is
-             1: those of warps keep fewer stages then; tiles that leave room for a second
-             CTA on an SM; operands that threads read; products that depend on each other
+    Leaves   kernels whose products do not go to tensor memory: those of warps keep fewer stages
+             then. Unless some tile blocks take longer than others, and pipelines keep two stages,
+             or the environment variable TILEIR_DYNAMIC_PERSISTENT is 1; tiles that leave room for a
+             second CTA on an SM; operands that threads read; products that depend on each other
              (attention) where stores would leave a pipeline a single stage; tile blocks that may
              wait for each other, or that no warp of their own stores for; everything, if the
-             environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+             environment variable is 0
     """
 
     name = "tileas-dynamic-persistent"
@@ -95,7 +96,8 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     plan, asked = strategy_of(func, target), options.switch(DYNAMIC_PERSISTENT)
     if plan is None or False in map(options.switch, switches):
         return None
-    if not plan.is_in_tmem and not (asked and _fills_an_sm(plan)):
+    order = longest_tile_first(func) if func.cluster_size == 1 else None
+    if not plan.is_in_tmem and not ((asked or order is not None) and _fills_an_sm(plan)):
         return None
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
@@ -107,14 +109,14 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     looped = with_dynamic_tile_scheduler(func)
     if looped is None:
         return None
-    order = longest_tile_first(func) if func.cluster_size == 1 else None
     if order is not None:
         looped.attributes[TILE_ORDER] = IntTupleAttr(order)
     plan = would_specialise(looped, target)
     if plan is None or plan.is_in_tmem != in_tmem:
         return None
     if not in_tmem:
-        return looped if _fills_an_sm(plan) else None
+        is_good = asked or keeps_two_stages(looped, plan, target)
+        return looped if is_good and _fills_an_sm(plan) else None
     plan = plan_with_stores(looped, target, options)
     if plan is None or not plan.has_store_warp:
         return None

@@ -46,15 +46,22 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
-    """The same, with a loop that takes over tile blocks that have not started."""
+    """The same, with a loop that takes over tile blocks that have not started.
+
+    A tile may have several loops with products, one after another (causal attention has).
+    """
     return _with_tile_loop(func, "dynamic_tile_scheduler")
 
 
 def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
-    products = product_loop(func.body.block)
     returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
-    if products is None or loops != [products] or len(returns) != 1:
+    if len(returns) != 1:
+        return None
+    if scheduler == "dynamic_tile_scheduler":
+        if not loops or not all(_multiplies_in(op, func) for op in loops):
+            return None
+    elif (products := product_loop(func.body.block)) is None or loops != [products]:
         return None
     changed = without_strategy(func)
     source = changed.body.block
@@ -72,6 +79,13 @@ def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
     _put_into_loop(source, varying, numbers, scheduler == "dynamic_tile_scheduler")
     changed.properties[scheduler] = UnitAttr()
     return changed
+
+
+def _multiplies_in(loop: Operation, func: aa.FuncOp) -> bool:
+    """Whether a loop stands in the body of a kernel, and has products in its own."""
+    if not isinstance(loop, aa.ForOp) or loop.parent_op() is not func:
+        return False
+    return any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops)
 
 
 def _varying(ops: Sequence[Operation], numbers: Sequence[Operation]) -> dict[Operation, None]:

@@ -95,7 +95,7 @@ def test_descriptors_with_other_swizzles_are_refused() -> None:
     ids=["narrow", "unaligned"],
 )
 def test_others_say_why_not(kernel: ProductKernel, reason: str) -> None:
-    remarks = RemarkCollector(RemarkFilter({kind: "all" for kind in RemarkKind}))
+    remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_100")
     found = compile_module(aligned_result(kernel).encode(), options, remarks=remarks)
     assert "tcgen05.mma" not in found.output.decode()

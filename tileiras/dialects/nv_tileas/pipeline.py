@@ -33,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, WIDE_ATOMS, is_in_smem
 
 
 @irdl_attr_definition
@@ -136,6 +136,12 @@ class MakeTensorMapOp(IRDLOperation):
     atom = opt_prop_def(IntAttr)
     renewed = opt_prop_def(UnitAttr)
     result = result_def()
+
+    def verify_(self) -> None:
+        """A swizzle keeps more together in one span alone."""
+        if self.atom is not None and (self.swizzle.data, self.atom.data) != WIDE_ATOMS:
+            found = f"atoms of {self.atom.data} bytes in a swizzle of {self.swizzle.data}"
+            raise VerifyException(f"{self.name}: {found}")
 
 
 @irdl_op_definition

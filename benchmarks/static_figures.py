@@ -34,10 +34,13 @@ TARGETS = ("sm_90", "sm_100", "sm_120")
 KERNELS = {
     "f16": ProductKernel("f16", (128, 128, 64), b="turned", result="f16", whole=True),
     "f8E4M3FN": ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", result="f16", whole=True),
+    "i8": ProductKernel("i8", (128, 128, 128), b="turned", whole=True),
     "mxf8": ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 128, 128)),
     "nvf4": ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 128, 128)),
 }
-OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "mxf8": 8, "nvf4": 4}
+ONLY = {"i8": ("sm_90",)}
+"""Targets of kernels that stand for something there: elsewhere i8 is as f8."""
+OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "i8": 8, "mxf8": 8, "nvf4": 4}
 HEAD = """# Static figures beside Triton's
 
 Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures.md`; do not edit.
@@ -52,18 +55,20 @@ shared memory would hold. Nothing of this is a time.
 Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
 equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what
 there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
-without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 64x64 each here,
-32x64 in Triton's kernel, and so have twice the sums.
+without a number of CTAs that shall fit an SM. Least: the smallest multiple of 8 with which ptxas
+spills nothing. Where it is more than Triton's a warp computes more: two tiles at once (f16 and i8
+on sm_90), 64x64 and not 32x64 (nvf4 on sm_120); f8 on sm_90 is to be compared with `triton+`.
 
 f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
-others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`).
+others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`). i8
+has sums that are exact, so neither compiler adds them twice: it is the loop of f8 without that.
 
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel of one compiler for a target."""
+    """A kernel of one compiler for a target. `free`: its PTX without a limit of registers."""
 
     kernel: str
     target: str
@@ -72,6 +77,7 @@ class Row:
     loop: LoopFigures | None
     registers: int
     needed: int
+    free: str
     spilled: int
     shared: int
 
@@ -80,6 +86,11 @@ class Row:
         """Tiles of A and B that the shared memory holds."""
         m, n, k = self.tile
         return self.shared // ((m + n) * k * OPERAND_BITS[self.kernel] // 8)
+
+    @property
+    def least(self) -> int:
+        """The fewest registers of a thread with which ptxas spills nothing."""
+        return least_registers(self.free, self.target, self.needed)
 
     def cells(self) -> list[str]:
         """The row as text."""
@@ -95,18 +106,32 @@ class Row:
                 f"{loop.bytes_per_kiloflop:.2f}",
             ]
         )
-        rest = [self.stages, self.shared, self.registers, self.needed, self.spilled]
+        registers = [self.registers, self.needed, self.least]
+        rest = [self.stages, self.shared, *registers, self.spilled]
         return [self.kernel, self.target, self.compiler, *found, *map(str, rest)]
 
 
 HEADS = ("kernel", "target", "compiler", "unit", "instructions", "products", "per kflop")
-HEADS += ("bytes per kflop", "stages", "shared memory", "registers", "needed", "bytes spilled")
+HEADS += (
+    "bytes per kflop",
+    "stages",
+    "shared memory",
+    "registers",
+    "needed",
+    "least",
+    "bytes spilled",
+)
 LIMITS = re.compile(r"^\s*setmaxnreg\.[^\n]*\n|^\.(?:minnctapersm|maxnreg) [^\n]*\n", re.MULTILINE)
 """What says in PTX how many registers there are."""
+THREADS = re.compile(r"^\.(?:reqntid|maxntid) [^\n]*\n", re.MULTILINE)
+UNIT, MOST_REGISTERS = 8, 256
+"""Registers of a thread are a multiple of so many, and fewer (CUDA C++ Programming Guide)."""
 
 
 def our_row(kernel: str, target: str) -> Row | None:
     """Our kernel; None where a target lacks the types."""
+    if target not in ONLY.get(kernel, TARGETS):
+        return None
     form = KERNELS[kernel]
     text = aligned_result(form) if isinstance(form, ProductKernel) else form.text()
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
@@ -125,10 +150,33 @@ def row_of(
     [used] = ptx_to_cubin(ptx, get_target(target), options).kernels
     spilled = used.spill_stores + used.spill_loads
     loop = main_loop(ptx, tile[:2])
-    [free] = ptx_to_cubin(LIMITS.sub("", ptx), get_target(target), options).kernels
+    unlimited = LIMITS.sub("", ptx)
+    [free] = ptx_to_cubin(unlimited, get_target(target), options).kernels
     shared = used.shared + dynamic
     registers = (used.registers, free.registers)
-    return Row(kernel, target, compiler, tile, loop, *registers, spilled, shared)
+    return Row(kernel, target, compiler, tile, loop, *registers, unlimited, spilled, shared)
+
+
+def least_registers(ptx: str, target: str, needed: int) -> int:
+    """The fewest registers of a thread with which ptxas spills nothing; `needed`: those that it
+    takes where it may take any.
+    """
+
+    def is_enough(registers: int | None) -> bool:
+        limit = "" if registers is None else f".maxnreg {registers}\n"
+        limited = THREADS.sub(rf"\g<0>{limit}", ptx, count=1)
+        options = with_environment(CompileOptions(gpu_name=target))
+        try:
+            [used] = ptx_to_cubin(limited, get_target(target), options).kernels
+        except CompileError:
+            return False
+        return used.spill_stores + used.spill_loads == 0
+
+    low, high = 0, -(-needed // UNIT) if is_enough(None) else MOST_REGISTERS // UNIT
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle * UNIT) else (middle, high)
+    return high * UNIT
 
 
 def triton_rows(python: str) -> tuple[str, list[Row]]:
@@ -141,6 +189,8 @@ def triton_rows(python: str) -> tuple[str, list[Row]]:
         rows = []
         for name, facts in figures.items():
             kernel, target = name.split(".")
+            if target not in ONLY.get(kernel, TARGETS):
+                continue
             compiler = "triton+" if kernel.endswith("+") else "triton"
             ptx = (Path(folder) / f"{name}.ptx").read_text()
             tile = (facts["tile"][0], facts["tile"][1], facts["tile"][2])

@@ -33,17 +33,19 @@ def gemm(
     TN: tl.constexpr,
     TK: tl.constexpr,
     EXACT: tl.constexpr,
+    SUM: tl.constexpr,
+    RESULT: tl.constexpr,
 ):
-    """result = left @ right, tiles by TMA, sums in f32; f8: EXACT products at most in wgmma's."""
+    """result = left @ right, tiles by TMA; f8: EXACT products at most in wgmma's own sums."""
     first_row, first_column = tl.program_id(0) * TM, tl.program_id(1) * TN
     a = tl.make_tensor_descriptor(left, [rows, depth], [depth, 1], [TM, TK])
     b = tl.make_tensor_descriptor(right, [columns, depth], [depth, 1], [TN, TK])
     c = tl.make_tensor_descriptor(result, [rows, columns], [columns, 1], [TM, TN])
-    total = tl.zeros((TM, TN), tl.float32)
+    total = tl.zeros((TM, TN), SUM)
     for step in range(0, depth, TK):
         a_tile, b_tile = a.load([first_row, step]), b.load([first_column, step])
-        total = tl.dot(a_tile, b_tile.T, total, max_num_imprecise_acc=EXACT)
-    c.store([first_row, first_column], total.to(tl.float16))
+        total = tl.dot(a_tile, b_tile.T, total, max_num_imprecise_acc=EXACT, out_dtype=SUM)
+    c.store([first_row, first_column], total.to(RESULT))
 
 
 @triton.jit
@@ -77,22 +79,28 @@ def scaled(
     tl.store(result + row[:, None] * columns + column[None, :], total)
 
 
-EVERYWHERE = ("f16", "f8E4M3FN")
+EVERYWHERE = ("f16", "f8E4M3FN", "i8")
 """Of the others sm_90 has no scaled product, and it alone has the sums of f8 that are not exact."""
 SIZES = {"rows": "i32", "columns": "i32", "depth": "i32"}
 TILE = {"TM": 128, "TN": 128}
+FLOAT, INTEGER = {"SUM": tl.float32, "RESULT": tl.float16}, {"SUM": tl.int32, "RESULT": tl.int32}
 KERNELS: dict[str, tuple[Any, dict[str, str], dict[str, Any]]] = {
     "f16": (
         gemm,
         {"left": "*fp16", "right": "*fp16", "result": "*fp16", **SIZES},
-        {**TILE, "TK": 64, "EXACT": None},
+        {**TILE, "TK": 64, "EXACT": None, **FLOAT},
+    ),
+    "i8": (
+        gemm,
+        {"left": "*i8", "right": "*i8", "result": "*i32", **SIZES},
+        {**TILE, "TK": 128, "EXACT": None, **INTEGER},
     ),
 }
 for _name, _exact in (("f8E4M3FN", None), ("f8E4M3FN+", 128)):
     KERNELS[_name] = (
         gemm,
         {"left": "*fp8e4nv", "right": "*fp8e4nv", "result": "*fp16", **SIZES},
-        {**TILE, "TK": 128, "EXACT": _exact},
+        {**TILE, "TK": 128, "EXACT": _exact, **FLOAT},
     )
 for _name, _format, _element, _scale, _block, _packed in (
     ("mxf8", "e4m3", "*fp8e4nv", "*u8", 32, 1),

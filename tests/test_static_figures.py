@@ -165,7 +165,7 @@ def test_kernels_are_as_the_page_says(kernel_name: str, target: str) -> None:
     """Registers may be others with another ptxas; what is in the loop is ours."""
     row = static_figures.our_row(kernel_name, target)
     if row is None:
-        assert target == "sm_90" and (kernel_name, target, "tileiras") not in page_rows()
+        assert (kernel_name, target, "tileiras") not in page_rows()
         return
     said = page_rows()[kernel_name, target, "tileiras"]
     assert row.loop is not None and row.spilled == 0
@@ -179,7 +179,7 @@ def test_loops_issue_no_more_than_tritons() -> None:
     """f8 on sm_90: than Triton's that adds up as exactly."""
     rows = page_rows()
     pairs = [key for key in rows if key[2] == "tileiras"]
-    assert len(pairs) == 10
+    assert len(pairs) == 11
     for kernel_name, target, _ in pairs:
         exact = (kernel_name, target, "triton+")
         other = rows.get(exact) or rows[kernel_name, target, "triton"]
@@ -187,6 +187,12 @@ def test_loops_issue_no_more_than_tritons() -> None:
         assert float(ours["per kflop"]) <= float(other["per kflop"])
         assert int(ours["stages"]) >= int(other["stages"])
         assert int(ours["bytes spilled"]) == 0
+        if (kernel_name, target) not in MORE_SUMS:
+            assert int(ours["least"]) <= int(other["least"])
+
+
+MORE_SUMS = (("f16", "sm_90"), ("i8", "sm_90"), ("nvf4", "sm_120"))
+"""Our warps compute twice as much at once there."""
 
 
 def test_page_has_every_kernel_of_both_compilers() -> None:
@@ -194,7 +200,7 @@ def test_page_has_every_kernel_of_both_compilers() -> None:
     assert page.startswith(static_figures.HEAD[: static_figures.HEAD.index("VERSION")])
     for kernel_name in static_figures.KERNELS:
         for compiler in ("tileiras", "triton"):
-            for target in ("sm_100", "sm_120"):
+            for target in static_figures.ONLY.get(kernel_name, ("sm_100", "sm_120")):
                 assert f"| {kernel_name} | {target} | {compiler} |" in page
 
 

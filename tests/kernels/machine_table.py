@@ -330,14 +330,15 @@ def _gemms() -> list[Row]:
         rows.append(_ragged("GEMM", ProductKernel(element, (64, 64, depth), b="transposed"), True))
         rows.append(_ragged("GEMM", ProductKernel(element, (64, 32, 32), is_aligned=False)))
     for element, depth in (("f16", 64), ("f32", 32), ("f8E4M3FN", 128), ("i8", 128)):
-        b = "column" if element == "f32" else "row"
-        pair = ProductKernel(element, (256, 256, depth), b=b, whole=True)
+        pair = ProductKernel(element, (256, 256, depth), whole=True)
         rows.append(_whole(pair, (256, 512, 2 * depth), 1, 2))
     tall = ProductKernel("bf16", (512, 128, 64), whole=True, result="bf16")
     rows.append(_whole(tall, (512, 128, 192), 1))
     wide = ProductKernel("f16", (128, 256, 64), form="persistent", result="f16", whole=True)
     transposed = ProductKernel("bf16", (128, 64, 64), a="column", whole=True)
-    return [*rows, _whole(wide, (256, 512, 192), 3), _whole(transposed, (128, 128, 256), 1, 2)]
+    words = ProductKernel("f32", (128, 128, 32), a="column", whole=True)
+    rows += [_whole(wide, (256, 512, 192), 3), _whole(words, (128, 256, 96), 1, 2)]
+    return [*rows, _whole(transposed, (128, 128, 256), 1, 2)]
 
 
 ROWS: tuple[Row, ...] = (
@@ -372,15 +373,20 @@ ROWS: tuple[Row, ...] = (
     _attention(Attention("masked", 64, 64, 64, element="bf16", length=128)),
     _attention(Attention("full", 128, 128, 128, share=2, element="bf16")),
     _attention(Attention("full", 256, 64, 128)),
+    _attention(Attention("causal", 256, 64, 64, share=2, length=512)),
+    _attention(Attention("causal", 256, 64, 128, length=512)),
     _attention(Attention("causal", 256, 128, 128, share=2, length=512)),
     _attention(Attention("masked", 256, 128, 64, element="bf16", length=512)),
     *(
         _divided(
-            scaled_products.ScaledGemm(element, scale, block, tile, (tile[0], tile[1], 512), ctas=n)
+            scaled_products.ScaledGemm(
+                element, scale, block, tile, (tile[0], tile[1], 2 * tile[2]), ctas=n
+            )
         )
         for element, scale, block, tile, n in (
             ("f8E4M3FN", "f8E8M0FNU", 32, (256, 256, 128), 4),
             ("f4E2M1FN", "f8E8M0FNU", 32, (512, 512, 256), 8),
+            ("f4E2M1FN", "f8E8M0FNU", 32, (512, 512, 512), 8),
             ("f4E2M1FN", "f8E4M3FN", 16, (512, 512, 256), 8),
             ("f4E2M1FN", "f8E4M3FN", 16, (1024, 256, 256), 8),
         )

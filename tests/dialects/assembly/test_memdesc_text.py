@@ -33,8 +33,12 @@ CELLS = (
 )
 GENERIC = (
     "!nv_tileas.memdesc<#cuda_tile.ints<[128, 64]>, f16, "
-    "#nv_tileas.nvmma_shared<#builtin.int<128>, #builtin.int<1>>, #nv_tileas.memory_space<smem>>"
+    "#nv_tileas.nvmma_shared<#builtin.int<128>, #builtin.int<1>, "
+    "#builtin.int<16>>, #nv_tileas.memory_space<smem>>"
 )
+
+
+WIDE = OPERAND.replace("major = 1", "major = 1, atom = 32")
 
 
 def waited_for(*types: str) -> Attribute:
@@ -71,6 +75,7 @@ def read_accumulator(type: str, columns: int = 512) -> None:
         (OPERAND.replace("r = 1", "r = 0"), MemDescType((128, 64), f16, NvmmaSharedAttr(128, 0))),
         (SCALES, MemDescType((128, 4), Float8E8M0FNUType(), ScaleChunksAttr(1))),
         (GENERIC, MemDescType((128, 64), f16, NvmmaSharedAttr(128, 1))),
+        (WIDE, MemDescType((128, 64), f16, NvmmaSharedAttr(128, 1, 32))),
     ],
 )
 def test_tile_of_a_stage_is_read(text: str, type: Attribute) -> None:
@@ -144,6 +149,8 @@ def test_sums_that_no_tensor_memory_holds(old: str, new: str, said: str) -> None
         (SCALES.replace("k_axis = 1", "k_axis = 2"), "a tile of rank 2 with dim 2 contiguous"),
         (OPERAND.replace("major", "minor"), "expected 'major'"),
         (OPERAND.replace("swizzle = 128", "swizzle = 16"), "a swizzle of 16 bytes, expected one"),
+        (WIDE.replace("= 128", "= 64"), "atoms of 32 bytes in a swizzle of 64"),
+        (WIDE.replace("= 32", "= 64"), "atoms of 64 bytes in a swizzle of 128"),
         (OPERAND.replace("x64x", "x48x"), "rows of 96 bytes in panels of 128"),
         (OPERAND.replace("smem", "dram"), "expected `smem`, or `tmem`"),
         (SUM, "Expected attribute #nv_tileas.memory_space<smem> but got"),

@@ -34,6 +34,13 @@ KERNELS = (
     replace(PAIR, ctas=4),
     replace(PAIR, ctas=8, tile=(512, 512, 256), sizes=(512, 700, 512)),
 )
+MX4 = ScaledGemm("f4E2M1FN", "f8E8M0FNU", 32, (128, 128, 512), (128, 200, 1024))
+"""16 scales of a row are those of 512 elements."""
+KERNELS_OF_32 = (
+    MX4,
+    replace(MX4, tile=(256, 256, 512), sizes=(256, 512, 1024)),
+    replace(MX4, tile=(512, 512, 512), sizes=(512, 512, 1024), ctas=8),
+)
 LARGE = replace(PAIR, ctas=16, tile=(1024, 512, 256), sizes=(1024, 512, 512))
 """A cluster that a launch has to allow."""
 BY_THREADS = (
@@ -58,7 +65,7 @@ def check(kernel: ScaledGemm, text: str) -> None:
     np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * scale)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", [*KERNELS, *KERNELS_OF_32], ids=str)
 def test_rows_of_scales_come_by_tma(kernel: ScaledGemm) -> None:
     text = compiled(kernel)
     assert "block_scale" in text and "cp.async.ca" not in text

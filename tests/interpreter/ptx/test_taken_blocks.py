@@ -93,37 +93,55 @@ def test_scaled_products_take_over_tiles(kernel: ScaledGemm) -> None:
         np.testing.assert_allclose(given[-1], wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())
 
 
-def attention(kind: str, rows: int, columns: int, depth: int) -> str:
+def attention(kind: str, rows: int, columns: int, depth: int, gpu: str = "sm_100") -> str:
     """PTX of attention whose result is aligned."""
     source = softmax_attention(kind, rows, columns, depth).decode()
     aligned = "%o1 = assume div_by<16>, %O : tile<ptr<f16>>\n    %to = make_tensor_view %o1,"
     source = source.replace("%to = make_tensor_view %O,", aligned)
-    options = CompileOptions(gpu_name="sm_100", emit="ptx")
+    options = CompileOptions(gpu_name=gpu, emit="ptx")
     return compile_module(source.encode(), options).output.decode()
 
 
-@pytest.mark.parametrize("resident", [1, 16])
-def test_attention_takes_over_tiles(resident: int) -> None:
-    text = attention("full", 256, 64, 64)
+@pytest.mark.parametrize(
+    ("tile", "resident"),
+    [
+        (("full", 256, 64, 64), 1),
+        (("full", 256, 64, 64), 16),
+        (("full", 256, 64, 128), 2),
+        (("causal", 256, 64, 64), 1),
+        (("causal", 256, 64, 64), 16),
+        (("causal", 256, 128, 64), 2),
+        (("causal", 256, 64, 128), 2),
+        (("masked", 256, 64, 64), 2),
+    ],
+    ids=str,
+)
+def test_attention_takes_over_tiles(tile: tuple[str, int, int, int], resident: int) -> None:
+    """Blocks of causal attention have up to three times as many keys as the shortest."""
+    text, (kind, rows, _, depth) = attention(*tile), tile
     assert "tcgen05.mma" in text and ASKS in text
-    arguments, grid = attention_arguments(256, 128, 64, blocks=(3,))
-    once, _ = attention_arguments(256, 128, 64, blocks=(3,))
+    length = 512 if kind != "full" else 128
+    arguments, grid = attention_arguments(rows, length, depth, blocks=(3,))
+    once, _ = attention_arguments(rows, length, depth, blocks=(3,))
     arguments[-1] = once[-1] = 0.125
     run_ptx(text, arguments, grid, limits=Limits(resident=resident))
-    source = softmax_attention("full", 256, 64, 64)
     options = CompileOptions(gpu_name="sm_100", emit="ptx", knobs={DYNAMIC_PERSISTENT: "0"})
+    source = softmax_attention(*tile)
     run_ptx(compile_module(source, options).output.decode(), once, grid)
     assert (arguments[RESULT] == once[RESULT]).all() and once[RESULT].any()
 
 
-@pytest.mark.parametrize(
-    "tile",
-    [("causal", 256, 64, 64), ("masked", 256, 64, 64), ("full", 256, 128, 128)],
-    ids=str,
-)
-def test_attention_stays_where_order_or_memory_counts_more(tile: tuple[str, int, int, int]) -> None:
-    """Long blocks start first in the order of the grid; stores would leave values one stage."""
-    assert ASKS not in attention(*tile)
+@pytest.mark.parametrize("gpu", ["sm_100", "sm_103", "sm_110"])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_ptxas_spills_nothing_of_causal_attention(depth: int, gpu: str) -> None:
+    text = attention("causal", 256, 64, depth, gpu)
+    result = ptx_to_cubin(text, get_target(gpu), CompileOptions(gpu_name=gpu))
+    assert ASKS in text and result.cubin and result.spills == 0
+
+
+def test_attention_stays_where_memory_counts_more() -> None:
+    """Stores would leave values one stage."""
+    assert ASKS not in attention("full", 256, 128, 128)
 
 
 @pytest.mark.parametrize("cluster", [1, 2])

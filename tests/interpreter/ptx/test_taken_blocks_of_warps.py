@@ -1,4 +1,4 @@
-"""Products of warps whose CTAs take over tile blocks, where the environment asks for it."""
+"""Products of warps whose CTAs take over tile blocks: where these differ, or if asked to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
 from tests.kernels.scaled_gemm import ScaledGemm
-from tests.kernels.softmax_attention import softmax_attention
+from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module
@@ -66,8 +66,28 @@ def test_they_do_not_unless_asked() -> None:
     assert ASKS not in compiled(aligned_result(F16), knobs={DYNAMIC_PERSISTENT: "0"})
 
 
-def test_long_blocks_start_first_instead() -> None:
-    assert ASKS not in compiled(softmax_attention("causal", 128, 64, 64).decode())
+@pytest.mark.parametrize("gpu", ["sm_120", "sm_121"])
+@pytest.mark.parametrize(
+    "tile", [("causal", 128, 64, 64), ("masked", 256, 64, 64)], ids=lambda tile: tile[0]
+)
+def test_blocks_that_take_different_times_do(tile: tuple[str, int, int, int], gpu: str) -> None:
+    text = compiled(softmax_attention(*tile).decode(), gpu, {})
+    plain = compiled(softmax_attention(*tile).decode(), gpu, {DYNAMIC_PERSISTENT: "0"})
+    assert ASKS in text and ASKS not in plain
+    once, grid = attention_arguments(tile[1], 384, tile[3], blocks=(3,))
+    once[-1] = 0.125
+    run_ptx(plain, once, grid)
+    for resident in (1, 16):
+        arguments, _ = attention_arguments(tile[1], 384, tile[3], blocks=(3,))
+        arguments[-1] = 0.125
+        run_ptx(text, arguments, grid, limits=Limits(resident=resident))
+        assert (arguments[RESULT] == once[RESULT]).all() and once[RESULT].any()
+    result = ptx_to_cubin(text, get_target(gpu), CompileOptions(gpu_name=gpu))
+    assert result.cubin and result.spills == 0
+
+
+def test_they_do_not_where_a_single_stage_would_be_left() -> None:
+    assert ASKS not in compiled(softmax_attention("causal", 128, 64, 128).decode(), knobs={})
 
 
 def test_small_tiles_share_an_sm_instead() -> None:

@@ -38,7 +38,10 @@ REPEATED = (
 """Each block makes several tiles: products of one run while another is stored."""
 OTHERS = (
     (ProductKernel("f16", (32, 128, 64), whole=True), "instructions for a product of 32x128x64"),
-    (ProductKernel("f32", (128, 128, 32), whole=True), "K of an operand is not contiguous"),
+    (
+        ProductKernel("f32", (128, 16, 32), whole=True),
+        "K of an operand is not contiguous, and its rows are no multiples of 128 bytes",
+    ),
 )
 """Kernels that tcgen05 is not for, and why."""
 

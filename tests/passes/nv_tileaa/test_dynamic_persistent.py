@@ -84,7 +84,7 @@ def test_what_all_tiles_have_alike_stands_before_the_loop():
         replace(LARGE, form="persistent"),
         replace(LARGE, form="split"),
         replace(LARGE, is_aligned=False),
-        ProductKernel("f32", (128, 256, 32), a="column"),
+        ProductKernel("f32", (128, 256, 32), a="column", is_aligned=False),
     ],
     ids=lambda kernel: kernel.name,
 )

@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
+    Float8E8M0FNUType,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -29,6 +30,7 @@ _MAPPED: dict[type[Attribute], str] = {
     FloatTF32Type: "f32",
     Float8E4M3FNType: "u8",
     Float8E5M2Type: "u8",
+    Float8E8M0FNUType: "u8",
 }
 
 

@@ -1,7 +1,7 @@
 """Operands in swizzled shared memory, as TMA writes them and wgmma reads them.
 
 Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Shared Memory Layout" and "Matrix Descriptor
-Format".
+Format"; tcgen05: "Shared memory layout and swizzling", "Shared memory descriptor".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from tileiras.codegen.atoms.wgmma import K_BYTES
 from tileiras.dialects.layout.linear_layout import LinearLayout
-from tileiras.dialects.layout.shared import swizzled_panels
+from tileiras.dialects.layout.shared import ATOM_BYTES, swizzled_panels
 from tileiras.errors import InternalError
 
 SWIZZLE_BYTES = 128
@@ -20,6 +20,12 @@ SWIZZLE_SPANS = (128, 64, 32)
 """All swizzles that TMA writes and wgmma reads, the widest first."""
 PATTERN_BYTES = 8 * SWIZZLE_BYTES
 """Where the pattern of the widest swizzle starts again; those of the others do so, too."""
+
+WIDE_ATOM_BYTES = 32
+"""What stays together under the swizzle of 32-bit operands that are MN-major: tcgen05 reads them so
+alone, with a span of 128 bytes (PTX ISA, "tcgen05.mma", "Major-ness supported by strides"; CUTLASS,
+`UMMA::LayoutType::SWIZZLE_128B_BASE32B`).
+"""
 
 Major = Literal["k", "mn"]
 """Which dim of an operand is contiguous in shared memory."""
@@ -37,7 +43,7 @@ class SharedOperand:
     It is cut into panels whose contiguous dim is one swizzle span long: along K for a K-major
     operand, along M or N for an MN-major one. A panel is a box of `box` elements, contiguous dim
     first; panels lie one behind the other. Descriptors need the start aligned to 1024 bytes (8
-    swizzle rows of 128 bytes; 512, 256 for the smaller spans).
+    swizzle rows of 128 bytes; 512, 256 for the smaller spans). `atom`: bytes that stay together.
     """
 
     major: Major
@@ -45,6 +51,7 @@ class SharedOperand:
     k: int
     element_bits: int
     swizzle: int = SWIZZLE_BYTES
+    atom: int = ATOM_BYTES
 
     def __post_init__(self) -> None:
         """Whole panels, and a span that wgmma knows."""
@@ -53,8 +60,15 @@ class SharedOperand:
         across = self.extent if self.major == "k" else self.k
         if self.swizzle not in SWIZZLE_SPANS or along % span or across % 8:
             raise InternalError(f"{self} is not made of whole panels", where="atoms")
-        if self.major == "mn" and self.element_bits > 16:
-            raise InternalError(f"{self}: wide operands may not be MN-major", where="atoms")
+        if self.is_wide != (self.major == "mn" and self.element_bits > 16):
+            raise InternalError(f"{self}: no instruction reads such atoms", where="atoms")
+        if self.is_wide and self.swizzle != SWIZZLE_BYTES:
+            raise InternalError(f"{self}: larger atoms are of other spans", where="atoms")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the swizzle keeps 32 bytes together."""
+        return self.atom == WIDE_ATOM_BYTES
 
     @property
     def span(self) -> int:
@@ -88,8 +102,8 @@ class SharedOperand:
 
     @property
     def stride_bytes(self) -> int:
-        """The descriptor's stride byte offset: the next 8 swizzle rows."""
-        return 8 * self.swizzle
+        """The descriptor's stride byte offset: where the pattern of rows starts again."""
+        return SWIZZLE_BYTES // self.atom * self.swizzle
 
     @property
     def k_offsets(self) -> tuple[int, ...]:
@@ -117,4 +131,4 @@ class SharedOperand:
         """ "offset" in elements -> coordinates of the tile, whose dim `k_dim` (0 or 1) is K."""
         fast = k_dim if self.major == "k" else 1 - k_dim
         shape = (self.k, self.extent) if k_dim == 0 else (self.extent, self.k)
-        return swizzled_panels(shape, fast, self.element_bits, self.swizzle)
+        return swizzled_panels(shape, fast, self.element_bits, self.swizzle, self.atom)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tileiras.codegen.atoms.shared_operands import WIDE_ATOM_BYTES
 from tileiras.codegen.target.features import Feature
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.errors import InternalError
 
 LEAST_COLUMNS = 32
@@ -44,13 +46,15 @@ _ACCUMULATOR_CODES = {"f16": 0, "f32": 1, "s32": 2}
 class Tcgen05Kind:
     """A `.kind` with the accumulator: codes of its operand types in the instruction descriptor.
 
-    `transposes`: operands in shared memory may be MN-major in the layouts that TMA writes here.
+    `transposes`: operands in shared memory may be MN-major, under every swizzle. `atom`: bytes that
+    the swizzle of such operands keeps together; those of 32 TMA alone writes.
     """
 
     name: str
     accumulator: Accumulator
     codes: tuple[tuple[str, int], ...]
     transposes: bool = False
+    atom: int = ATOM_BYTES
     feature: Feature = Feature.TCGEN05
     """What a target needs for it."""
 
@@ -104,9 +108,9 @@ class Tcgen05Kind:
 
 TCGEN05_KINDS = (
     Tcgen05Kind("f16", "f32", (("f16", 0), ("bf16", 1)), transposes=True),
-    Tcgen05Kind("tf32", "f32", (("tf32", 2),)),
+    Tcgen05Kind("tf32", "f32", (("tf32", 2),), transposes=True, atom=WIDE_ATOM_BYTES),
     Tcgen05Kind("f8f6f4", "f32", (("e4m3", 0), ("e5m2", 1), *PADDED), transposes=True),
-    Tcgen05Kind("i8", "s32", (("u8", 0), ("s8", 1)), True, Feature.TCGEN05_I8),
+    Tcgen05Kind("i8", "s32", (("u8", 0), ("s8", 1)), transposes=True, feature=Feature.TCGEN05_I8),
 )
 """The kinds that products use. Operands of kind f16 have one type in both places here."""
 

@@ -229,6 +229,8 @@ def _map_fields(fill: tma.FillTensorMapsOp, asm: AsmOperands) -> list[tuple[str,
         ("swizzle_mode", "b32", str(tma.SWIZZLE_MODES[fill.swizzle.data])),
         ("fill_mode", "b32", str(tma.FILL_MODES[fill.fill.data])),
     ]
+    if fill.atom is not None:
+        fields.append(("swizzle_atomicity", "b32", str(tma.ATOMICITIES[fill.atom.data])))
     for dim, (extent, size) in enumerate(zip(box, fill.sizes, strict=True)):
         fields.append(("box_dim", "b32", f"{dim}, {extent}"))
         fields.append(("global_dim", "b32", f"{dim}, {asm.value(size)}"))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SWIZZLE_CODES = {0: 0, 128: 2, 64: 4, 32: 6}
 """Swizzle spans in bytes and their codes in bits 61-63 (PTX ISA, "Shared memory descriptor")."""
+WIDE_SWIZZLE_CODE = 1
+"""The same of a span of 128 bytes whose atoms have 32 bytes."""
 _VERSION = 1 << 46
 """Bits 46-48 of a descriptor are 0b001."""
 _ADDRESS_MASK = 0x3FFF
@@ -70,7 +72,8 @@ class Tcgen05Builder(AsyncBuilder):
         """The descriptor (i64) of an operand that starts at `pointer`."""
         address = self.ptrtoint(pointer, integer_type(32))
         units = self.and_(self.lshr(address, self.i32(4)), self.i32(_ADDRESS_MASK))
-        fields = SWIZZLE_CODES[operand.swizzle] << 61 | _VERSION
+        code = WIDE_SWIZZLE_CODE if operand.is_wide else SWIZZLE_CODES[operand.swizzle]
+        fields = code << 61 | _VERSION
         fields |= (operand.leading_bytes >> 4 & _ADDRESS_MASK) << 16
         fields |= (operand.stride_bytes >> 4 & _ADDRESS_MASK) << 32
         signed = fields - (1 << 64) if fields >> 63 else fields

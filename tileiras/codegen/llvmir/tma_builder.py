@@ -187,13 +187,14 @@ class TmaBuilder(Tcgen05Builder):
         element: str,
         swizzle: int = 0,
         fill: str = "zero",
+        atom: int | None = None,
     ) -> None:
         """Fills in `count` maps in shared `scratch`, map i with what lane i passes; one whole warp.
 
         Dims fastest first: `sizes` i32 elements; `strides` i64 bytes, without the fastest dim;
         `base` i64 address, all multiples of 16; `box` i32 elements, at most 256 along a dim, and a
         swizzle's span along the fastest. `element`: a key of `nvvm.tma.ELEMENT_TYPES`; `fill`: what
-        lies outside, "zero" or "nan".
+        lies outside, "zero" or "nan"; `atom`: bytes that the swizzle keeps together, if not 16.
         """
         groups = ((scratch,), (base,), tuple(sizes), tuple(strides), tuple(box))
         properties: dict[str, Attribute] = {
@@ -203,6 +204,8 @@ class TmaBuilder(Tcgen05Builder):
             "fill": StringAttr(fill),
             **segments(*groups),
         }
+        if atom is not None:
+            properties["atom"] = IntAttr(atom)
         self.append(tma.FillTensorMapsOp, sum(groups, ()), (), properties)
 
     def publish_tensor_maps(self, scratch: SSAValue, target: SSAValue, count: int) -> None:

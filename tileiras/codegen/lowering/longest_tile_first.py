@@ -14,8 +14,12 @@ _AXES = ("x", "y", "z")
 def longest_tile_first_blocks(b: ThreadBuilder, order: Sequence[int]) -> tuple[SSAValue, ...]:
     """The tile block of this CTA along all axes (`AgentSwitchOp.longest_tile_first`)."""
     numbers = [b.sreg(f"ctaid.{axis}") for axis in _AXES]
-    counts = [b.sreg(f"nctaid.{axis}") for axis in _AXES]
-    return longest_tile_first_block(b, numbers, counts, order)
+    return longest_tile_first_block(b, numbers, grid_counts(b), order)
+
+
+def grid_counts(b: ThreadBuilder) -> list[SSAValue]:
+    """CTAs along all axes of the grid, read where they are needed."""
+    return [b.sreg(f"nctaid.{axis}") for axis in _AXES]
 
 
 def longest_tile_first_block(

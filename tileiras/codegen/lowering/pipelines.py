@@ -305,14 +305,14 @@ class TensorMemory:
 class TakenBlocks:
     """Answers about tile blocks that the CTA takes over: slots of shared memory, their mbarriers.
 
-    A warp role's `position` counts the answers that it has read.
+    A warp role's `place` is their address, and in its low bits how many answers it has read: one
+    register, which no role has before it starts.
     """
 
-    slots: SSAValue
-    barriers: SSAValue
+    memory: llvm_memory.GlobalOp
     readers: int
     """Warps of a CTA that read an answer."""
-    position: Variable
+    place: Variable
 
 
 @dataclass
@@ -366,10 +366,10 @@ class RoleState:
     """Registers of a thread when the kernel starts."""
     trades_registers: bool = False
     """Whether it starts with exactly these."""
+    tile_order: tuple[int, ...] | None = None
+    """`AgentSwitchOp.longest_tile_first`: which tile block a CTA computes."""
     blocks: tuple[SSAValue, ...] | None = None
-    """The tile block of this CTA, axis by axis, where `AgentSwitchOp.longest_tile_first` says
-    it.
-    """
+    """The tile block of this CTA, axis by axis, where that is said."""
     hurries: bool = False
     """Whether consumers fill a whole pipeline before the first product, so that cycles count there.
 

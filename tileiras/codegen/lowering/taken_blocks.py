@@ -10,14 +10,16 @@ that asks, which stays until that has been done for the last one.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.longest_tile_first import grid_counts, longest_tile_first_block
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, Variable
 from tileiras.codegen.lowering.tensors import among_all, cluster_rank
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
-from tileiras.dialects.llvm.types import SHARED
+from tileiras.dialects.llvm.types import SHARED, pointer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.errors import InternalError
@@ -26,6 +28,12 @@ SLOTS = 2
 """Policy: answers that may be read at a time; a power of two."""
 ANSWER_BYTES = 16
 """Bytes of an answer, and what its place is a multiple of."""
+_FULL = SLOTS * ANSWER_BYTES
+_EMPTY = _FULL + SLOTS * BARRIER_BYTES
+_BYTES = _EMPTY + SLOTS * BARRIER_BYTES
+"""Where the barriers lie, and all of the memory: a power of two, a divisor of its address."""
+_TURNS = 2 * SLOTS
+"""How far answers are counted: slots, twice, for the parity."""
 LANES = 32
 
 
@@ -35,18 +43,14 @@ def reserve_slots(ctx: KernelLowering, switch: pl.AgentSwitchOp) -> None:
     if func is None:
         raise InternalError("warp roles outside of a kernel", where="taken blocks")
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and op.takes_over is not None]
-    made = [
-        llvm_memory.GlobalOp.make(ctx.symbols.unique(name), size, SHARED, align)
-        for name, size, align in (
-            ("taken", SLOTS * ANSWER_BYTES, ANSWER_BYTES),
-            ("taken_barriers", 2 * SLOTS * BARRIER_BYTES, BARRIER_BYTES),
-        )
-    ]
-    ctx.add_globals(*made)
-    ctx.scratch.reserve(sum(item.size.data for item in made))
-    slots, barriers = (ctx.prologue.address_of(item) for item in made)
+    name = ctx.symbols.unique("taken")
+    made = llvm_memory.GlobalOp.make(name, _BYTES, SHARED, _BYTES)
+    ctx.add_globals(made)
+    ctx.scratch.reserve(2 * _BYTES)
+    place = Variable(ctx, 0)
+    place.set(ctx.prologue, ctx.prologue.ptrtoint(ctx.prologue.address_of(made), i32))
     readers = sum(_warps(ctx, loop, switch) for loop in loops)
-    ctx.roles.taken = TakenBlocks(slots, barriers, readers, Variable(ctx, 0))
+    ctx.roles.taken = TakenBlocks(made, readers, place)
 
 
 def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> int:
@@ -67,9 +71,11 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
 def init_barriers(ctx: KernelLowering, taken: TakenBlocks) -> None:
     """One thread makes the mbarriers of the slots."""
     b = ctx.b
+    memory = b.address_of(taken.memory)
     for number in range(SLOTS):
-        b.mbarrier_init(_full(ctx, taken, b.i32(number)), 1)
-        b.mbarrier_init(_empty(ctx, taken, b.i32(number)), taken.readers * ctx.cluster_size)
+        b.mbarrier_init(b.gep(memory, _FULL + number * BARRIER_BYTES), 1)
+        readers = taken.readers * ctx.cluster_size
+        b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
 
 
 def ask(ctx: KernelLowering) -> None:
@@ -78,32 +84,31 @@ def ask(ctx: KernelLowering) -> None:
         return
     b, taken = ctx.b, _taken(ctx)
     elected = ctx.roles.elected(ctx)
-    position = taken.position.get(b)
-    slot = _slot(ctx, position)
-    full = _full(ctx, taken, slot)
+    place = taken.place.get(b)
+    full = _barrier(ctx, place, _FULL)
     b.mbarrier_expect_tx(full, ANSWER_BYTES, elected)
     with _AskingCta(ctx):
         b = ctx.b
-        b.mbarrier_wait(_empty(ctx, taken, slot), b.xor(_parity(ctx, position), b.i32(1)))
-        address = b.gep(taken.slots, b.mul(slot, b.i32(ANSWER_BYTES)))
-        b.try_cancel(address, full, elected, of_cluster=ctx.cluster_size > 1)
+        b.mbarrier_wait(_barrier(ctx, place, _EMPTY), b.xor(_parity(ctx, place), b.i32(1)))
+        b.try_cancel(_answer(ctx, place), full, elected, of_cluster=ctx.cluster_size > 1)
 
 
 def next_block(ctx: KernelLowering, end: SSAValue) -> SSAValue:
     """The number of the tile block that follows, `end` if there is none."""
     b, taken = ctx.b, _taken(ctx)
-    position = taken.position.get(b)
-    slot = _slot(ctx, position)
-    b.mbarrier_wait(_full(ctx, taken, slot), _parity(ctx, position))
-    answer = b.query_cancel(b.gep(taken.slots, b.mul(slot, b.i32(ANSWER_BYTES))))
+    place = taken.place.get(b)
+    b.mbarrier_wait(_barrier(ctx, place, _FULL), _parity(ctx, place))
+    answer = b.query_cancel(_answer(ctx, place))
     b.fence_proxy_async()
     b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(LANES - 1)), b.i32(0))
     asks = b.i32(0) if ctx.cluster_size > 1 else None
-    b.mbarrier_arrive(_empty(ctx, taken, slot), cluster_cta=asks, predicate=first)
-    taken.position.set(b, b.add(position, b.i32(1)))
-    found, x, y, z = (b.extract(answer, word) for word in range(4))
-    number = among_all(ctx, b, x, y, z)
+    b.mbarrier_arrive(_barrier(ctx, place, _EMPTY), cluster_cta=asks, predicate=first)
+    taken.place.set(b, _moved(ctx, place, 1))
+    found, *numbers = (b.extract(answer, word) for word in range(4))
+    if ctx.roles.tile_order is not None:
+        numbers = longest_tile_first_block(b, numbers, grid_counts(b), ctx.roles.tile_order)
+    number = among_all(ctx, b, *numbers)
     # A cluster that divides a tile is one tile block, and else as many as it has CTAs.
     if not ctx.divides_tiles:
         number = b.mul(number, b.i32(ctx.cluster_size))
@@ -118,10 +123,9 @@ def wait_for_readers(ctx: KernelLowering) -> None:
     if not ctx.roles.is_producer or ctx.cluster_size == 1:
         return
     taken = _taken(ctx)
-    last = ctx.b.sub(taken.position.get(ctx.b), ctx.b.i32(1))
+    last = _moved(ctx, taken.place.get(ctx.b), -1)
     with _AskingCta(ctx):
-        slot = _slot(ctx, last)
-        ctx.b.mbarrier_wait(_empty(ctx, taken, slot), _parity(ctx, last))
+        ctx.b.mbarrier_wait(_barrier(ctx, last, _EMPTY), _parity(ctx, last))
 
 
 class _AskingCta:
@@ -149,22 +153,34 @@ def _taken(ctx: KernelLowering) -> TakenBlocks:
     return ctx.roles.taken
 
 
-def _slot(ctx: KernelLowering, position: SSAValue) -> SSAValue:
-    """The slot of an answer by its number."""
-    return ctx.b.and_(position, ctx.b.i32(SLOTS - 1))
+def _moved(ctx: KernelLowering, place: SSAValue, by: int) -> SSAValue:
+    """The place of the next answer, or of the one before."""
+    b = ctx.b
+    counted = b.and_(b.add(place, b.i32(by)), b.i32(_TURNS - 1))
+    return b.or_(b.and_(place, b.i32(-_TURNS)), counted)
 
 
-def _parity(ctx: KernelLowering, position: SSAValue) -> SSAValue:
+def _parity(ctx: KernelLowering, place: SSAValue) -> SSAValue:
     """The parity of the pass through the slots."""
     b = ctx.b
-    return b.and_(b.lshr(position, b.i32(SLOTS.bit_length() - 1)), b.i32(1))
+    return b.and_(b.lshr(place, b.i32(SLOTS.bit_length() - 1)), b.i32(1))
 
 
-def _full(ctx: KernelLowering, taken: TakenBlocks, slot: SSAValue) -> SSAValue:
-    """The mbarrier that completes when an answer is there."""
-    return ctx.b.gep(taken.barriers, ctx.b.mul(slot, ctx.b.i32(BARRIER_BYTES)))
+def _answer(ctx: KernelLowering, place: SSAValue) -> SSAValue:
+    """The slot of an answer."""
+    return _at(ctx, place, ANSWER_BYTES, 0)
 
 
-def _empty(ctx: KernelLowering, taken: TakenBlocks, slot: SSAValue) -> SSAValue:
-    """The mbarrier that completes when all have read an answer."""
-    return ctx.b.gep(_full(ctx, taken, slot), SLOTS * BARRIER_BYTES)
+def _barrier(ctx: KernelLowering, place: SSAValue, first: int) -> SSAValue:
+    """The mbarrier of an answer: of those from `_FULL` on, that completes when it is there; of
+    those from `_EMPTY` on, when all have read it.
+    """
+    return _at(ctx, place, BARRIER_BYTES, first)
+
+
+def _at(ctx: KernelLowering, place: SSAValue, size: int, first: int) -> SSAValue:
+    """What belongs to a slot, where each has so many bytes."""
+    b = ctx.b
+    memory = b.inttoptr(b.and_(place, b.i32(-_BYTES)), pointer_type(SHARED))
+    slot = b.and_(place, b.i32(SLOTS - 1))
+    return b.gep(b.gep(memory, b.mul(slot, b.i32(size))), first)

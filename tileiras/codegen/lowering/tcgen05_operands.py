@@ -22,7 +22,7 @@ def operand_in_stage(tile: SSAValue, k_axis: int) -> SharedOperand:
         raise InternalError("an operand of tcgen05 is not in shared memory", where="tcgen05")
     major = "k" if type.major == k_axis else "mn"
     extent, k = type.own_shape[1 - k_axis], type.own_shape[k_axis]
-    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle)
+    return SharedOperand(major, extent, k, storage_bits(type.element_type), type.swizzle, type.atom)
 
 
 def scale_columns_end(op: Tcgen05DotScaledOp) -> int:

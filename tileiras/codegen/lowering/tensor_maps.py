@@ -372,11 +372,12 @@ def _publish_group(
 
 def _alike(group: Sequence[pl.MakeTensorMapOp]) -> list[list[pl.MakeTensorMapOp]]:
     """Makers of one rank, element type and swizzle together, as many as a warp has lanes."""
-    alike: dict[tuple[str, int, int], list[pl.MakeTensorMapOp]] = {}
+    alike: dict[tuple[str, int, int | None, int], list[pl.MakeTensorMapOp]] = {}
     for maker in group:
         type = view_type_of(maker.view)
         name, rank = element_name(type.memref.element_type), len(type.dim_map)
-        alike.setdefault((name, maker.swizzle.data, rank), []).append(maker)
+        atom = None if maker.atom is None else maker.atom.data
+        alike.setdefault((name, maker.swizzle.data, atom, rank), []).append(maker)
     return [
         makers[first : first + WARP_LANES]
         for makers in alike.values()
@@ -403,7 +404,10 @@ class _Fill:
         first = self.makers[0]
         element = element_name(view_type_of(first.view).memref.element_type)
         numbers = (self.base, self.sizes, self.strides, self.box)
-        ctx.b.fill_tensor_maps(scratch, len(self.makers), *numbers, element, first.swizzle.data)
+        atom = None if first.atom is None else first.atom.data
+        ctx.b.fill_tensor_maps(
+            scratch, len(self.makers), *numbers, element, first.swizzle.data, atom=atom
+        )
 
     def words(self, ctx: KernelLowering) -> list[SSAValue]:
         """All that this lane's map is made from and that the program does not know, in i32."""

@@ -109,7 +109,9 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     ptxas computes `clusterid` from `ctaid`, by a division, whatever size of clusters is required.
     """
     if ctx.roles.blocks is not None:
-        return ctx.roles.blocks[axis]
+        blocks = ctx.roles.blocks
+        is_one = ctx.has_dynamic_tile_scheduler and axis == 0
+        return among_all(ctx, ctx.b, *blocks) if is_one else blocks[axis]
     if ctx.has_dynamic_tile_scheduler and axis == 0:
         x, y, z = (ctx.prologue.sreg(f"ctaid.{name}") for name in _AXES)
         return among_all(ctx, ctx.prologue, x, y, z)

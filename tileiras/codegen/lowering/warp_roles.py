@@ -338,6 +338,7 @@ def _find_block(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     tile.
     """
     if op.longest_tile_first is not None:
+        ctx.roles.tile_order = op.longest_tile_first.data
         ctx.roles.blocks = longest_tile_first_blocks(ctx.b, op.longest_tile_first.data)
 
 

@@ -32,6 +32,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr, PaddingValue, P
 from tileiras.dialects.cuda_tile.debug_info import DICallSiteLoc, DILocAttr, source_location
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.llvm.types import StructType
 from tileiras.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
@@ -48,6 +49,9 @@ from tileiras.dialects.nv_tileas.memdesc import (
     TensorMemoryAttr,
     ThreadCellsAttr,
 )
+
+_USUAL = {"atom": ATOM_BYTES}
+"""Parts of encodings, all of them last, that are not written where they are as usual."""
 
 
 class TextPrinter(Printer):
@@ -154,6 +158,7 @@ def _encoding_text(attribute: Encoding, printer: TextPrinter) -> str:
     parts = [
         f"{name} = {value.data if isinstance(value, IntAttr) else printer.text(value)}"
         for name, value in fields
+        if name not in _USUAL or value != IntAttr(_USUAL[name])
     ]
     return f"#{attribute.name}<{', '.join(parts)}>"
 
@@ -280,7 +285,10 @@ def _encoding_reader(encoding: type[Encoding]) -> Callable[[Parser], Attribute |
             return None
         parts: list[Attribute] = []
         for name in _encoding_fields(encoding):
-            if parts:
+            if parts and name in _USUAL and parser.parse_optional_punctuation(",") is None:
+                parts.append(IntAttr(_USUAL[name]))
+                continue
+            if parts and name not in _USUAL:
                 parser.parse_punctuation(",")
             parser.parse_keyword(name)
             parser.parse_punctuation("=")

@@ -41,14 +41,22 @@ def swizzle(bits: int, base: int, shift: int, size: int) -> LinearLayout:
     return LinearLayout.from_index_bases({"offset": images}, (checked,))
 
 
-def tma_swizzled(
-    shape: Sequence[int], order: Sequence[int], element_bits: int, swizzle_bytes: int
-) -> LinearLayout:
-    """The tile as TMA and wgmma see it under a 32-, 64- or 128-byte swizzle.
+ATOM_BYTES = 16
+"""What stays together under a swizzle, as a rule; 32 under one with larger atoms."""
 
-    16-byte chunks of a row of `swizzle_bytes` are permuted by the row's index in its group of 8
-    rows of 128 bytes (PTX ISA, "Swizzling modes"). The fastest dim of the tile must be one such
-    row long.
+
+def tma_swizzled(
+    shape: Sequence[int],
+    order: Sequence[int],
+    element_bits: int,
+    swizzle_bytes: int,
+    atom: int = ATOM_BYTES,
+) -> LinearLayout:
+    """The tile as TMA and tensor cores see it under a 32-, 64- or 128-byte swizzle.
+
+    Atoms of 16 bytes of a row of `swizzle_bytes` are permuted by the row's index in its group of 8
+    rows of 128 bytes, those of 32 bytes by that in its group of 4 (PTX ISA, "Swizzling modes"). The
+    fastest dim of the tile must be one such row long.
     """
     row = swizzle_bytes * 8 // element_bits
     size = checked_shape(shape)
@@ -57,19 +65,24 @@ def tma_swizzled(
             f"a {swizzle_bytes}-byte swizzle of {element_bits}-bit elements needs rows of {row} "
             f"elements, found a tile of shape {size}"
         )
-    chunk = (128 // element_bits).bit_length() - 1
-    bits = (swizzle_bytes // 16).bit_length() - 1
-    return row_major(size, order).compose(swizzle(bits, chunk, 3, prod(size)))
+    chunk = (8 * atom // element_bits).bit_length() - 1
+    bits = (swizzle_bytes // atom).bit_length() - 1
+    shift = (128 // atom).bit_length() - 1
+    return row_major(size, order).compose(swizzle(bits, chunk, shift, prod(size)))
 
 
 def swizzled_panels(
-    shape: Sequence[int], fast: int, element_bits: int, swizzle_bytes: int
+    shape: Sequence[int],
+    fast: int,
+    element_bits: int,
+    swizzle_bytes: int,
+    atom: int = ATOM_BYTES,
 ) -> LinearLayout:
     """A 2-d tile as panels, one behind the other, whose dim `fast` is one swizzle span long."""
     span = swizzle_bytes * 8 // element_bits
     panel_shape = list(shape)
     panel_shape[fast] = span
-    panel = tma_swizzled(panel_shape, (fast, 1 - fast), element_bits, swizzle_bytes)
+    panel = tma_swizzled(panel_shape, (fast, 1 - fast), element_bits, swizzle_bytes, atom)
     bases = list(panel.basis("offset"))
     step = span
     while step < shape[fast]:

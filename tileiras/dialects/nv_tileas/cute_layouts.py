@@ -47,7 +47,7 @@ def smem_bits(type: MemDescType) -> LinearLayout | None:
     if not isinstance(type.encoding, NvmmaSharedAttr | PairSharedAttr):
         return None
     bits = storage_bits(type.element_type)
-    return swizzled_panels(type.own_shape, type.major, bits, type.swizzle)
+    return swizzled_panels(type.own_shape, type.major, bits, type.swizzle, type.atom)
 
 
 def smem_layout(type: MemDescType) -> AnyLayout | None:

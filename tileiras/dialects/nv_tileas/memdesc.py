@@ -32,6 +32,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.enum_attribute import EnumAttribute
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import register_representatives
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.layout.tmem import (
     BLOCK_ROWS,
     HALF_ROWS,
@@ -46,6 +47,8 @@ from tileiras.errors import InternalError
 WARP_THREADS = 32
 SPANS = (32, 64, 128)
 """Bytes of the swizzle spans of tiles that products read (PTX ISA, "Swizzling modes")."""
+WIDE_ATOMS = (128, 32)
+"""The span whose atoms may be larger, and how large: for operands of 32 bits that are MN-major."""
 _PARTS = ("register", "lane", "warp")
 """What holds the elements of a distributed layout."""
 
@@ -64,28 +67,34 @@ class MemorySpaceAttr(EnumAttribute[MemorySpace]):
     name = "nv_tileas.memory_space"
 
 
+def _check_swizzle(name: str, span: int, atom: int) -> None:
+    """Raises unless TMA writes, and tensor cores read, such spans of such atoms."""
+    if span not in SPANS:
+        raise VerifyException(f"{name}: a swizzle of {span} bytes, expected one of {SPANS}")
+    if atom != ATOM_BYTES and (span, atom) != WIDE_ATOMS:
+        raise VerifyException(f"{name}: atoms of {atom} bytes in a swizzle of {span}")
+
+
 @irdl_attr_definition
 class NvmmaSharedAttr(ParametrizedAttribute):
     """As TMA writes and tensor cores read: panels of one `swizzle` span (bytes) along dim `major`.
 
-    Panel p holds the elements p * span .. of every row, row after row; `major` is contiguous.
+    Panel p holds the elements p * span .. of every row, row after row; `major` is contiguous. The
+    swizzle keeps `atom` bytes together.
     """
 
     name = "nv_tileas.nvmma_shared"
     SPACE: ClassVar[MemorySpace] = MemorySpace.SMEM
     swizzle: IntAttr
     major: IntAttr
+    atom: IntAttr
 
-    def __init__(self, swizzle: int, major: int):
-        super().__init__(IntAttr(swizzle), IntAttr(major))
+    def __init__(self, swizzle: int, major: int, atom: int = ATOM_BYTES):
+        super().__init__(IntAttr(swizzle), IntAttr(major), IntAttr(atom))
 
     def verify(self) -> None:
         """The span is one that TMA and tensor cores know."""
-        if self.swizzle.data not in SPANS:
-            found = self.swizzle.data
-            raise VerifyException(
-                f"{self.name}: a swizzle of {found} bytes, expected one of {SPANS}"
-            )
+        _check_swizzle(self.name, self.swizzle.data, self.atom.data)
 
 
 @irdl_attr_definition
@@ -100,17 +109,14 @@ class PairSharedAttr(ParametrizedAttribute):
     swizzle: IntAttr
     major: IntAttr
     halved: IntAttr
+    atom: IntAttr
 
-    def __init__(self, swizzle: int, major: int, halved: int):
-        super().__init__(IntAttr(swizzle), IntAttr(major), IntAttr(halved))
+    def __init__(self, swizzle: int, major: int, halved: int, atom: int = ATOM_BYTES):
+        super().__init__(IntAttr(swizzle), IntAttr(major), IntAttr(halved), IntAttr(atom))
 
     def verify(self) -> None:
         """The span is one that TMA and tensor cores know."""
-        if self.swizzle.data not in SPANS:
-            found = self.swizzle.data
-            raise VerifyException(
-                f"{self.name}: a swizzle of {found} bytes, expected one of {SPANS}"
-            )
+        _check_swizzle(self.name, self.swizzle.data, self.atom.data)
 
 
 @irdl_attr_definition
@@ -312,6 +318,14 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         if isinstance(encoding, NvmmaSharedAttr | PairSharedAttr):
             return encoding.swizzle.data
         return 0
+
+    @property
+    def atom(self) -> int:
+        """Bytes that the swizzle keeps together."""
+        encoding = self.encoding
+        if isinstance(encoding, NvmmaSharedAttr | PairSharedAttr):
+            return encoding.atom.data
+        return ATOM_BYTES
 
     @property
     def has_layout(self) -> bool:

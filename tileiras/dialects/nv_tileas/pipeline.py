@@ -33,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, WIDE_ATOMS, is_in_smem
 
 
 @irdl_attr_definition
@@ -124,16 +124,24 @@ def switches_of(func: Operation) -> list[AgentSwitchOp]:
 class MakeTensorMapOp(IRDLOperation):
     """A TMA descriptor for boxes of a view; `box` has one extent per memref dim.
 
-    Rows of a box are `swizzle` bytes in shared memory, one swizzle span. One that is `renewed`
-    stands in a loop, and is made by the `renew_tiled_tma_descs` before its next use.
+    Rows of a box are `swizzle` bytes in shared memory, one swizzle span, which keeps `atom` bytes
+    together, if not 16. One that is `renewed` stands in a loop, and is made by the
+    `renew_tiled_tma_descs` before its next use.
     """
 
     name = "nv_tileas.make_tiled_tma_desc"
     view = operand_def()
     box = prop_def(IntTupleAttr)
     swizzle = prop_def(IntAttr)
+    atom = opt_prop_def(IntAttr)
     renewed = opt_prop_def(UnitAttr)
     result = result_def()
+
+    def verify_(self) -> None:
+        """A swizzle keeps more together in one span alone."""
+        if self.atom is not None and (self.swizzle.data, self.atom.data) != WIDE_ATOMS:
+            found = f"atoms of {self.atom.data} bytes in a swizzle of {self.swizzle.data}"
+            raise VerifyException(f"{self.name}: {found}")
 
 
 @irdl_op_definition

@@ -43,6 +43,8 @@ ELEMENT_TYPES: dict[str, int] = {
 """Element types: codes in the map (PTX ISA, "tensormap.replace", Table "elemtype")."""
 SWIZZLE_MODES = {0: 0, 32: 1, 64: 2, 128: 3}
 """Swizzle spans in bytes and their codes (PTX ISA, "tensormap.replace")."""
+ATOMICITIES = {32: 1, 64: 3}
+"""Bytes that a swizzle of 128 bytes keeps together, if not 16, and their codes (there)."""
 FILL_MODES = {"zero": 0, "nan": 1}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 EVICTIONS = ("evict_first", "evict_normal", "evict_last", "evict_unchanged")
@@ -183,13 +185,15 @@ class FillTensorMapsOp(IRDLOperation):
     """Fills in `count` tensor maps in `scratch` (128 shared bytes each), each lane one.
 
     One whole warp executes it; what lane i passes goes into map i. Dims are fastest first: `sizes`
-    and `box` (i32, elements), `strides` (i64, bytes; one less). PTX ISA, "tensormap.replace".
+    and `box` (i32, elements), `strides` (i64, bytes; one less). `atom`: bytes that the swizzle
+    keeps together, if not 16. PTX ISA, "tensormap.replace".
     """
 
     name = "nvvm.fill_tensormaps"
     count = prop_def(IntAttr)
     element = prop_def(StringAttr)
     swizzle = prop_def(IntAttr)
+    atom = opt_prop_def(IntAttr)
     fill = prop_def(StringAttr)
     scratch = operand_def(PointerType)
     base = operand_def(IntegerType(64))
@@ -215,6 +219,10 @@ class FillTensorMapsOp(IRDLOperation):
             )
         if self.swizzle.data not in SWIZZLE_MODES:
             raise VerifyException(f"{self.name}: a {self.swizzle.data}-byte swizzle")
+        if self.atom is not None and (
+            self.atom.data not in ATOMICITIES or self.swizzle.data != max(SWIZZLE_MODES)
+        ):
+            raise VerifyException(f"{self.name}: a swizzle of atoms of {self.atom.data} bytes")
 
 
 @irdl_op_definition

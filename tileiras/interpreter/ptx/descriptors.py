@@ -8,7 +8,9 @@ In units of 16 bytes the canonical layouts are, with m along M or N, k along K, 
 | K     | m % 8 + (m / 8) SBO + k LBO | (m % 8) w + (m / 8) SBO + k                     |
 | MN    | k % 8 + (k / 8) LBO + m SBO | m % w + (m / w) LBO + (k % 8) w + (k / 8) SBO   |
 
-The swizzle then permutes the bits of the address.
+The swizzle then permutes the bits of the address. One that keeps 32 bytes together starts again
+after 4 rows: for 8 the table has 4 then, and so have CUTLASS (`make_umma_desc`) and DeepGEMM.
+Operands of 32 bits are MN-major with it alone.
 """
 
 from __future__ import annotations
@@ -87,12 +89,15 @@ def byte_offsets(d: Descriptor, rows: int, columns: int, size: int, mn_major: bo
             row % 8 * d.width + row // 8 * d.stride + byte % d.width + byte // d.width * d.leading
         )
     byte = row * size
+    if size == 4 and d.atomicity != "32B":
+        raise ValueError("MN-major operands of 32 bits want a swizzle of 128 bytes by 32")
     chunk, inside = byte // UNIT, byte % UNIT
     if not d.width:
         return column % 8 * UNIT + column // 8 * d.leading + chunk * d.stride + inside
     wide = d.width // UNIT
     across = chunk % wide * UNIT + chunk // wide * d.leading + inside
-    return across + column % 8 * d.width + column // 8 * d.stride
+    lines = 4 if d.atomicity == "32B" else 8
+    return across + column % lines * d.width + column // lines * d.stride
 
 
 def read_matrix(

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects.nvvm import tma
-from tileiras.interpreter.errors import InterpreterError
+from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
 from tileiras.interpreter.threads.barriers import chosen, number_at
 from tileiras.interpreter.threads.schedule import Wait
 from tileiras.interpreter.threads.state import Lockstep, Rule
@@ -28,6 +28,8 @@ def _alike(run: Lockstep, value: SSAValue) -> int:
 
 
 def _fill_maps(run: Lockstep, op: tma.FillTensorMapsOp) -> None:
+    if op.atom is not None:
+        raise UnknownOperationError("the interpreter knows swizzles of 16 bytes")
     scratch = _alike(run, op.scratch)
     for lane in range(op.count.data):
         run.cta.map_drafts[scratch + tma.TENSOR_MAP_BYTES * lane] = TensorMap(

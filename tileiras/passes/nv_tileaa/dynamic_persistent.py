@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import (
     DELAY_TMA_STORE_WAIT,
@@ -35,12 +37,15 @@ class DynamicPersistentPass(IrPass):
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
-    Leaves   kernels whose products do not go to tensor memory, unless TILEIR_DYNAMIC_PERSISTENT is
-             1: those of warps keep fewer stages then; tiles that leave room for a second
-             CTA on an SM; operands that threads read; products that depend on each other
-             (attention) where blocks take different times, or where stores would leave a pipeline a
-             single stage; tile blocks that may wait for each other, or that no warp of their own
-             stores for; everything, if the environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+             Where some tile blocks take longer than others the order in which they start, the
+             longest first, is written on the kernel: what is taken over follows it
+    Leaves   kernels whose products do not go to tensor memory: those of warps keep fewer stages
+             then. Unless some tile blocks take longer than others, and pipelines keep two stages,
+             or the environment variable TILEIR_DYNAMIC_PERSISTENT is 1; tiles that leave room for a
+             second CTA on an SM; operands that threads read; products that depend on each other
+             (attention) where stores would leave a pipeline a single stage; tile blocks that may
+             wait for each other, or that no warp of their own stores for; everything, if the
+             environment variable is 0
     """
 
     name = "tileas-dynamic-persistent"
@@ -89,20 +94,22 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
         is_repeatable,
         may_loop_over_tiles,
     )
+    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
     switches = (DYNAMIC_PERSISTENT, PREFER_TMA, DELAY_TMA_STORE_WAIT)
     plan, asked = strategy_of(func, target), options.switch(DYNAMIC_PERSISTENT)
     if plan is None or False in map(options.switch, switches):
         return None
-    if not plan.is_in_tmem and not (asked and _fills_an_sm(func, plan)):
+    order = longest_tile_first(func) if func.cluster_size == 1 else None
+    if not plan.is_in_tmem and not ((asked or order is not None) and _fills_an_sm(plan)):
         return None
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
-    is_chain = _is_chain_that_fills_an_sm(func, plan)
+    is_chain = _is_chain_that_fills_an_sm(plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
-    if not may_loop_over_tiles(func):
+    if not may_loop_over_tiles(func, takes_over=True):
         return None
     if plan.is_in_tmem:
         looped_plan = plan_of_loop(func, plan, plan, target, options)
@@ -110,33 +117,29 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
             return None
         if is_chain and not keeps_two_stages(func, looped_plan, target):
             return None
+    elif not asked and not keeps_two_stages(func, replace(plan, becomes_loop=True), target):
+        return None
     looped = with_dynamic_tile_scheduler(func)
     if looped is None:
         return None
+    if order is not None:
+        looped.attributes[TILE_ORDER] = IntTupleAttr(order)
     again = would_specialise(looped, target)
     if again is None or again.is_in_tmem != plan.is_in_tmem:
         return None
     if plan.is_in_tmem:
         again = plan_with_stores(looped, target, options)
         return looped if again is not None and again.has_store_warp else None
-    return looped if _fills_an_sm(looped, again) else None
+    return looped if _fills_an_sm(again) else None
 
 
-def _fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:
-    """Whether one CTA of two warpgroups is alone on an SM, so that nobody else hides its start, and
-    blocks take the same time each.
-
-    Where some take longer, those start first instead, which only the order of the grid does.
-    """
-    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
-
-    if plan.shape.ctas > 1 or plan.warpgroups == 1:
-        return False
-    return longest_tile_first(func) is None
+def _fills_an_sm(plan: RolePlan) -> bool:
+    """Whether one CTA of two warpgroups is alone on an SM, so that nobody else hides its start."""
+    return plan.shape.ctas == 1 and plan.warpgroups > 1
 
 
-def _is_chain_that_fills_an_sm(func: aa.FuncOp, plan: RolePlan) -> bool:
+def _is_chain_that_fills_an_sm(plan: RolePlan) -> bool:
     """Whether products read what others make, by a CTA that fills an SM."""
-    if not _fills_an_sm(func, plan):
+    if not _fills_an_sm(plan):
         return False
     return len(plan.dots) > 1 and any(planned.lhs is None for planned in plan.dots.values())

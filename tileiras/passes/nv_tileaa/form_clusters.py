@@ -16,6 +16,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
 )
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, number_blocks, only_if
@@ -246,6 +247,8 @@ def _cluster(changed: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     """Makes clusters of a copy of a kernel; whether its plan is what `plan` has promised."""
     changed.properties["cluster"] = IntegerAttr(CLUSTER, i32)
     changed.properties["clustered"] = UnitAttr()
+    # Neighbours are as long as each other, and start in the order of the grid.
+    changed.attributes.pop(TILE_ORDER, None)
     _renumber(changed)
     again = would_specialise(changed, target)
     return again is not None and again.is_in_tmem == plan.is_in_tmem

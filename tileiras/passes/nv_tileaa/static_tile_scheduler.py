@@ -45,12 +45,16 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
-    """The same, with a loop that takes over tile blocks that have not started."""
+    """The same, with a loop that takes over tile blocks that have not started.
+
+    A tile may have several loops with products, one after another (causal attention has).
+    """
     return _with_tile_loop(func, "dynamic_tile_scheduler")
 
 
 def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
-    if not may_loop_over_tiles(func):
+    takes_over = scheduler == "dynamic_tile_scheduler"
+    if not may_loop_over_tiles(func, takes_over=takes_over):
         return None
     changed = without_strategy(func)
     source = changed.body.block
@@ -63,7 +67,7 @@ def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
             )
             Rewriter.replace_op(op, size)
     varying = varying_operations(changed)
-    _put_into_loop(source, varying, numbers, scheduler == "dynamic_tile_scheduler")
+    _put_into_loop(source, varying, numbers, takes_over)
     changed.properties[scheduler] = UnitAttr()
     return changed
 

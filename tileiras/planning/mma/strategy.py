@@ -38,7 +38,9 @@ from tileiras.planning.operands.tma import is_by_tma, rounds_to_tf32, transparen
 from tileiras.planning.resources.cta import TMA_REGISTERS, CtaConfig, launched_registers
 
 SIGN_REGISTERS = 72
-"""Policy: of a thread of the producer's warpgroup where one of its warps moves signs of scales."""
+"""Policy: of a thread of the producer's warpgroup where one of its warps moves signs of scales, or
+puts scales in order.
+"""
 LEAST_ELEMENTS = 128 * 128
 """Policy: see the next one."""
 LEAST_ELEMENTS_COMPUTED = 64 * 64
@@ -111,13 +113,13 @@ class Tcgen05Strategy:
     ) -> CtaConfig:
         """With a warp for the products beside those of the copies.
 
-        Of a warpgroup that copies nothing one warp copies; it keeps more where the other one moves
-        signs of scales (nvf4 128x64x256: 80 bytes spilled with 40 registers). One that gathers is
-        busy, and with a warp beside it registers are not traded: a warpgroup trades them as a
-        whole.
+        Of a warpgroup that copies nothing one warp copies; it keeps more where the other one works
+        on scales (40 registers: nvf4 128x64x256 spilled 80 bytes, mxf4 256x256x512 120). One that
+        gathers is busy, and with a warp beside it registers are not traded: a warpgroup trades them
+        as a whole.
         """
         if shape.producer_warps > 1 and not gathers:
-            moves = any(isinstance(dot, Tcgen05Dot) and dot.moves_signs for dot in dots)
+            moves = any(isinstance(dot, Tcgen05Dot) and dot.touches_scales for dot in dots)
             return _with_producer_registers(shape, SIGN_REGISTERS, target) if moves else shape
         warps = shape.consumer_warps + shape.producer_warps + 1
         launched = launched_registers(warps, shape.ctas, target)

@@ -17,7 +17,7 @@ from tileiras.dialects.layout import LinearLayout, scale_factors
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMN_BITS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.planning.operands.tma import SharedOperand, halved_dim
+from tileiras.planning.operands.tma import SharedOperand, halved_dim, is_by_tma
 
 LEAST_COLUMNS_OF_WARP = 16
 """Policy: columns of a tile that a warpgroup loads at least."""
@@ -186,9 +186,13 @@ class Tcgen05Dot:
         return self.columns * max(1, self.rows // BLOCK_ROWS)
 
     @property
-    def moves_signs(self) -> bool:
-        """Whether the warp that issues it looks at the signs of its scales."""
-        return isinstance(self.kind, ScaledKind) and not self.kind.has_signs
+    def touches_scales(self) -> bool:
+        """Whether the warp that issues it looks at the signs of its scales, or puts them in order
+        where TMA has brought them.
+        """
+        if not isinstance(self.kind, ScaledKind):
+            return False
+        return not self.kind.has_signs or any(is_by_tma(scale.load) for scale in self.scales)
 
     @property
     def scale_columns(self) -> int:

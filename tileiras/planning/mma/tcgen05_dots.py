@@ -8,6 +8,7 @@ from dataclasses import replace
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
+from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.atoms.tcgen05 import (
     MOST_N,
     ROWS,
@@ -19,6 +20,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, HALF_ROWS, tmem_accumulator
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
@@ -31,9 +33,12 @@ from tileiras.planning.mma.scaled_sums import scaled_sum
 from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
 from tileiras.planning.mma.tmem_columns import columns_of, lanes_are_private
 from tileiras.planning.operands.staged import StagedOperands, staged_operands
+from tileiras.planning.operands.tma import SharedOperand, is_by_tma, shared_operand, tile_uses
 from tileiras.planning.resources.cta import CtaConfig
 from tileiras.planning.warp_roles.producer_slice import sources_of_result
 
+_K_AXES = (1, 0)
+"""Fixed: the dims of A and B along K."""
 LOAD_SHAPES = ("16x256b", "32x32b")
 """Fixed: of loads from tensor memory, the one to take where both are as good first."""
 _THREADS = ("lane", "warp")
@@ -47,18 +52,50 @@ one, the products of the next tile are computed.
 """
 
 
-def operands_in_stages(op: aa.ProductOp, transposes: bool) -> StagedOperands | str:
+def operands_in_stages(
+    op: aa.ProductOp, transposes: bool, atom: int = ATOM_BYTES
+) -> StagedOperands | str:
     """The operands as stages bring them, or why they do not.
 
-    `transposes`: the instructions read operands whose K is not contiguous, too.
+    `transposes`: the instructions read operands whose K is not contiguous, too, if the swizzle
+    keeps `atom` bytes together.
     """
     operands = staged_operands(op)
     if operands is None:
         return "an operand does not come through a pipeline"
     majors = (1 if operands.lhs is None else operands.lhs.major_axis, operands.rhs.major_axis)
-    if not transposes and majors != (1, 0):
+    if not transposes and majors != _K_AXES:
         return "K of an operand is not contiguous"
-    return operands
+    if atom == ATOM_BYTES or majors == _K_AXES:
+        return operands
+    lhs, rhs = operands.lhs, operands.rhs
+    if lhs is not None and majors[0] != _K_AXES[0]:
+        if refusal := _why_not_wide(lhs):
+            return refusal
+        lhs = replace(lhs, atom=atom)
+    if majors[1] != _K_AXES[1]:
+        if refusal := _why_not_wide(rhs):
+            return refusal
+        rhs = replace(rhs, atom=atom)
+    return StagedOperands(lhs, rhs)
+
+
+def _why_not_wide(operand: SharedOperand) -> str:
+    """Why the swizzle of an operand whose K is not contiguous cannot keep more bytes together than
+    usual; empty if it can.
+
+    All products that read the tile have to read it so.
+    """
+    what = "K of an operand is not contiguous"
+    if not is_by_tma(operand.load):
+        return f"{what}, and the operand does not come by TMA"
+    if operand.swizzle != SWIZZLE_BYTES:
+        return f"{what}, and its rows are no multiples of {SWIZZLE_BYTES} bytes"
+    for use in tile_uses(operand.load):
+        read = shared_operand(use.operation.operands[use.index])
+        if read is None or read.major_axis == _K_AXES[use.index]:
+            return f"{what}, and is for another product that reads it"
+    return ""
 
 
 def _why_not_computed(op: aa.DotOp) -> str:
@@ -108,7 +145,7 @@ def tcgen05_dot(op: aa.DotOp, target: GpuTarget) -> Tcgen05Dot | str:
     m = HALF_ROWS if rows == HALF_ROWS else BLOCK_ROWS
     if rows % m or m not in ROWS or not kind.holds(m, min(columns, MOST_N)) or depth % kind.k:
         return f"tcgen05 has no instructions for a product of {rows}x{columns}x{depth}"
-    operands = operands_in_stages(op, kind.transposes)
+    operands = operands_in_stages(op, kind.transposes, kind.atom)
     if isinstance(operands, str):
         return operands
     if operands.lhs is None and (refusal := _why_not_computed(op)):

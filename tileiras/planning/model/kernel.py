@@ -8,6 +8,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.layout.tmem import BLOCK_ROWS
 from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot, accumulators
@@ -91,6 +92,11 @@ class RolePlan:
     def result_layout(self, dot: Operation) -> LinearLayout:
         """Where the threads hold the result of a product."""
         return self.dots[dot].result_layout(self.warpgroups)
+
+    def atom_of(self, load: OperandLoad) -> int:
+        """Bytes of the tile of a load that its swizzle keeps together."""
+        read = (o for planned in self.dots.values() for o in (planned.lhs, planned.rhs))
+        return next((o.atom for o in read if o is not None and o.load is load), ATOM_BYTES)
 
     def loads_of(self, loop: Operation) -> list[OperandLoad]:
         """The loads in a loop whose tiles pipelines bring."""

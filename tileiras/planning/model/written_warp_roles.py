@@ -43,6 +43,7 @@ from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.model.written_products import read_products, write_products
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles, serves_others
+from tileiras.planning.tile_scheduler.longest_tile_first import written_order
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, SlicedAccess, needed_values
 
@@ -176,7 +177,7 @@ def read_warp_roles(func: aa.FuncOp, plan: RolePlan, asked_by: str) -> WarpRoles
         _read_uniform(plan),
         tuple(op for op in func.body.block.ops if _runs(op, ENTRY)),
         {},
-        _read_order(func),
+        written_order(func),
     )
     for op in func.body.walk():
         _read_roles(op, roles)
@@ -341,14 +342,3 @@ def _check_fills(fills: Sequence[PrologueFill], plan: RolePlan) -> None:
         if serves_others(fill, fills, plan) and not fill.if_taken:
             said = f"'{PROLOGUE_FILLS}' of stages that others need, too, without if_taken"
             raise contradiction(fill.before, f"has {said}")
-
-
-def _read_order(func: aa.FuncOp) -> tuple[int, int, int] | None:
-    """Which tile block a CTA computes."""
-    order = func.attributes.get(TILE_ORDER)
-    if not isinstance(order, IntTupleAttr):
-        return None
-    if len(order.data) != 3:
-        raise contradiction(func, f"has a '{TILE_ORDER}' that is no axis, direction and group")
-    axis, rises, group = order.data
-    return axis, rises, group

@@ -25,7 +25,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, PaddingValue
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.scale_factors import LANE_ROWS, scale_bytes
-from tileiras.dialects.layout.shared import row_major
+from tileiras.dialects.layout.shared import ATOM_BYTES, row_major
 from tileiras.dialects.nv_tileaa.rearranged import result_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import TiledViewType, element_of, shape_of
@@ -55,6 +55,8 @@ class SharedOperand:
     major_axis: int
     swizzle: int
     """Bytes of a row of its panels."""
+    atom: int = ATOM_BYTES
+    """Bytes that its swizzle keeps together."""
 
     @property
     def bytes(self) -> int:

@@ -69,19 +69,30 @@ def is_plain(planned: PlannedDot) -> bool:
     return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
 
 
-def may_loop_over_tiles(func: aa.FuncOp) -> bool:
+def may_loop_over_tiles(func: aa.FuncOp, *, takes_over: bool = False) -> bool:
     """Whether a kernel of one tile a block has the form of one that loops over tiles: a loop over
     K, the numbers of the tile block in front of it, and one end.
+
+    `takes_over`: there may be several loops with products then, one after another.
     """
     operations = list(func.walk())
     loops = [op for op in operations if isinstance(op, aa.ForOp | aa.LoopOp)]
-    products = product_loop(func.body.block)
     numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp)]
-    if products is None or loops != [products] or not numbers:
+    if takes_over:
+        if not loops or not all(_multiplies_in(op, func) for op in loops):
+            return False
+    elif loops != [product_loop(func.body.block)]:
         return False
-    if any(op.parent_op() is not func for op in numbers):
+    if not numbers or any(op.parent_op() is not func for op in numbers):
         return False
     return sum(isinstance(op, aa.ReturnOp) for op in operations) == 1
+
+
+def _multiplies_in(loop: Operation, func: aa.FuncOp) -> bool:
+    """Whether a loop stands in the body of a kernel, and has products in its own."""
+    if not isinstance(loop, aa.ForOp) or loop.parent_op() is not func:
+        return False
+    return any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops)
 
 
 def varying_operations(func: aa.FuncOp) -> dict[Operation, None]:

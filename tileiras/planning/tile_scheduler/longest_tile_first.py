@@ -15,7 +15,10 @@ from __future__ import annotations
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
+from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.tile_scheduler.communication import may_communicate
 
 GROUP = 8
@@ -29,11 +32,11 @@ Slopes = dict[SSAValue, int | None]
 def longest_tile_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
     """The axis, whether the work rises along it, and the size of groups; None to leave the order.
 
-    Tile blocks that wait for each other may count on lower numbers being started first. Those that
-    take over others are as long as it happens.
+    Tile blocks that wait for each other may count on lower numbers being started first. Of those
+    that take over others it was asked before they did, and stands on the kernel.
     """
     if func.dynamic_tile_scheduler is not None:
-        return None
+        return written_order(func)
     operations = list(func.walk())
     if any(may_communicate(op) or isinstance(op, aa.GetNumProgramsOp) for op in operations):
         return None
@@ -45,6 +48,17 @@ def longest_tile_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
         if -1 in slopes and 1 not in slopes:
             return axis, 0, GROUP
     return None
+
+
+def written_order(func: aa.FuncOp) -> tuple[int, int, int] | None:
+    """The order of tile blocks that stands on a kernel. Raises CompileError for a malformed one."""
+    order = func.attributes.get(TILE_ORDER)
+    if not isinstance(order, IntTupleAttr):
+        return None
+    if len(order.data) != AXES:
+        raise contradiction(func, f"has a '{TILE_ORDER}' that is no axis, direction and group")
+    axis, rises, group = order.data
+    return axis, rises, group
 
 
 def _multiplies(loop: aa.ForOp) -> bool:

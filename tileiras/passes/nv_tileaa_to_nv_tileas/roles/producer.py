@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
@@ -61,8 +62,9 @@ class ProducerBuilder(OpBuilder):
         self.pipelines = pipelines
         self.values: dict[SSAValue, SSAValue] = {}
         self.tensors = ProducerTensors(program, self.values, self.emit)
-        self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...]], SSAValue] = {}
-        """Descriptors by memref, type of the view, and box."""
+        self.maps: dict[tuple[SSAValue, Attribute, tuple[int, ...], int], SSAValue] = {}
+        """Descriptors by memref, type of the view, box, and bytes that the swizzle keeps together.
+        """
         self.renewed: dict[SSAValue, None] = {}
         """Descriptors that copies of the loop that is being built need, and that may change."""
 
@@ -336,7 +338,8 @@ class ProducerBuilder(OpBuilder):
         extents = tile_cut(type, axis, parts) if load_swizzle(op) else type.tile_shape
         if extents is None:
             raise InternalError("a tile cannot be cut into boxes")
-        key = (memref_of(view).result, type, extents)
+        atom = self.plan.atom_of(op)
+        key = (memref_of(view).result, type, extents, atom)
         known = self.maps.get(key)
         if known is not None:
             moved_to_its_memref(view)
@@ -347,6 +350,8 @@ class ProducerBuilder(OpBuilder):
         owner = moved_to_its_memref(view)
         properties: dict[str, Attribute] = {"box": IntTupleAttr(box)}
         properties["swizzle"] = IntAttr(load_swizzle(op))
+        if atom != ATOM_BYTES:
+            properties["atom"] = IntAttr(atom)
         if has_renewed_map(op):
             properties["renewed"] = UnitAttr()
         made = pl.MakeTensorMapOp.create(

@@ -310,8 +310,10 @@ def tile_type(operand: SharedOperand, value: SSAValue) -> MemDescType:
         return MemDescType(shape, element, scales(operand.major_axis))
     if halved_dim(operand.load) is not None:
         # The columns of a right operand, whatever dim of the load they are.
-        return MemDescType(shape, element, PairSharedAttr(operand.swizzle, operand.major_axis, 1))
-    return MemDescType(shape, element, NvmmaSharedAttr(operand.swizzle, operand.major_axis))
+        halves = PairSharedAttr(operand.swizzle, operand.major_axis, 1, operand.atom)
+        return MemDescType(shape, element, halves)
+    panels = NvmmaSharedAttr(operand.swizzle, operand.major_axis, operand.atom)
+    return MemDescType(shape, element, panels)
 
 
 def rows_type(load: OperandLoad) -> MemDescType:

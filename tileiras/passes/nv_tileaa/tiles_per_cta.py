@@ -199,10 +199,32 @@ def _two_tiles(
         scheduled = _statically_scheduled(func, plan, target, options)
         if scheduled is not None:
             return scheduled
+        scheduled = _gathered_in_rounds(func, plan, target)
+        if scheduled is not None:
+            return scheduled
         one = _as_one_program(func, plan, target)
         if one is not None:
             return one
-    return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+    joined = _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
+    if joined is None or loop is None:
+        return joined
+    return _rounds_by_one_loop(func, joined, target) or joined
+
+
+def _rounds_by_one_loop(
+    func: aa.FuncOp, joined: aa.FuncOp, target: GpuTarget
+) -> aa.FuncOp | None:
+    """The kernel whose tiles are looked up, whose rounds go by one program for two tiles and one;
+    None if no tile is mostly common, or tiles are not looked up.
+    """
+    from tileiras.passes.nv_tileaa.known_common_tile import common_tile, is_looked_up
+    from tileiras.planning.strategy import strategy_of, without_strategy
+
+    plan = strategy_of(joined, target)
+    found = common_tile(plan) if plan is not None else None
+    if found is None or not is_looked_up(found):
+        return None
+    return _joined(without_strategy(func), "rounds", target, as_one=True)
 
 
 def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
@@ -227,6 +249,22 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
     alone = {op.parent_op() for op in dots if isinstance(op, aa.DotOp) and op.condition is not None}
     stages = fewest_stages(joined_plan, target, lambda load: load.parent_op() in alone)
     return joined if stages >= fewest_stages(plan, target) else None
+
+
+def _gathered_in_rounds(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
+    """The kernel that gathers rows, whose tile blocks divide all tiles of the grid, two at once;
+    None if it gathers none, or cannot be such a one.
+    """
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_pairs_of_tiles
+    from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import TwoTilesByOneLoop
+
+    is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
+    if not is_gathered or plan.warpgroups == 1 or len(plan.dots) != 1:
+        return None
+    pairs = with_pairs_of_tiles(func, target.performance)
+    if pairs is None or _is_gathered_in_words(plan) or not TwoTilesByOneLoop(pairs).join():
+        return None
+    return _checked(pairs.func, "blocks", target, as_one=True)
 
 
 def _is_gathered_in_words(plan: RolePlan) -> bool:
@@ -312,24 +350,32 @@ def _joined(
     changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool = False
 ) -> aa.FuncOp | None:
     """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
+    if not _join(changed, target, as_one=as_one):
+        return None
+    return _checked(changed, how, target, as_one=as_one)
+
+
+def _checked(
+    changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool
+) -> aa.FuncOp | None:
+    """A kernel that computes two tiles at once; None if it would not be a good one."""
     from tileiras.planning.resources.stages import has_spare_stages
     from tileiras.planning.strategy import would_specialise
 
-    if not _join(changed, target, as_one=as_one):
-        return None
     changed.properties["two_tiles"] = StringAttr(how)
     plan = would_specialise(changed, target)
     if plan is None or plan.shape.ctas > 1 or not _fits(plan):
         return None
     if not _have_in_common(plan) or not has_spare_stages(plan, target):
         return None
-    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds"):
+    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds", as_one=as_one):
         return changed
     return changed if would_specialise(changed, target) is not None else None
 
 
 def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
+    from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import RoundsByOneLoop
     from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
     from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
     from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
@@ -339,10 +385,12 @@ def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
         return TwoTilesOfGrid(changed, target.performance, as_one=as_one).join()
     if changed.static_tile_scheduler is not None:
         return TwoTilesInRounds(loop).join()
-    return TwoTilesOfLoop(loop).join()
+    return RoundsByOneLoop(loop).join() if as_one else TwoTilesOfLoop(loop).join()
 
 
-def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> bool:
+def _know_common_tile(
+    plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool, as_one: bool
+) -> bool:
     """Gives the kernel of a plan a loop for a common tile, if there are more stages in that, or in
     rounds room for whole tiles on their way out. Returns whether it did.
 
@@ -358,7 +406,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) 
     if found is None:
         return False
     if is_in_rounds and is_looked_up(found):
-        return False
+        return as_one and run_in_passes(found)
     if not is_in_rounds and not has_more_stages_without(plan, found.second, target):
         return False
     is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)

@@ -27,26 +27,25 @@ from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
 
 
 class RoundsByOneLoop(TwoTilesOfLoop):
-    """Rewrites the loop over tiles of a persistent kernel, whose iterations hand nothing on."""
+    """Rewrites the loop over tiles of a persistent kernel."""
 
     def join(self) -> bool:
-        """Does so; False where the loops over K of two tiles differ, or iterations hand on."""
+        """Does so; False where the loops over K of two tiles differ."""
         loop, source, builder = self.loop, self.loop.body.block, self.builder
         products = product_loop(source)
-        if products is None or loop.results:
+        if products is None:
             return False
         builder.location = loop.location
         rounds = self._divide()
         builder.put_before(loop)
-        builder.block = body = Block(arg_types=[source.args[0].type])
+        builder.block = body = Block(arg_types=[arg.type for arg in source.args])
         first, second, both = self._of_round(rounds, body.args[0])
         # Without a second tile its number is the first one's.
         second = builder.emit(aa.SelectOp, [both, second, first], [first.type]).results[0]
         for values, number in zip(self.values, (first, second), strict=True):
-            values[source.args[0]] = number
+            values.update(zip(source.args, [number, *body.args[1:]], strict=True))
         if not self._share_program(list(source.ops), products, both):
             return False
-        builder.emit(aa.ContinueOp)
         self._replace_body(body)
         return True
 
@@ -80,7 +79,6 @@ class TwoTilesByOneLoop(TwoTiles):
         self._number_second()
         if not self._share_program(operations[numbered:], products, self.values[0][both]):
             return False
-        builder.emit(aa.ContinueOp)
         loop.body.detach_block(source)
         source.erase()
         loop.body.add_block(body)

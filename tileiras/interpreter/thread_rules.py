@@ -335,6 +335,16 @@ class MemoryRules:
         run.memory.scatter(access.addresses[chosen], to_bits(value[chosen], fmt))
         return [None]
 
+    def store_rows(self, run: BlockRun, op: tas.StoreRowsOp) -> list[Any]:
+        """Copies of whole rows, which nobody waits for: element by element."""
+        addresses, fmt = np.asarray(run.value(op.pointers)), pointee_format(op.pointers.type)
+        chosen = np.broadcast_to(True, addresses.shape)
+        if op.mask is not None:
+            chosen = np.asarray(run.value(op.mask))
+        value = np.asarray(run.value(op.value))
+        run.memory.scatter(addresses[chosen], to_bits(value[chosen], fmt))
+        return [None]
+
     def atomic(self, rule: EffectRule, addressed: Callable[..., Any]) -> EffectRule:
         """An atomic: done by owners, hence as on the whole tile."""
 
@@ -422,6 +432,7 @@ def effect_rules(
         tas.MmaScaledDotOp: _whole_pure(scaled_dot_rule(equivalents)),
         tas.AsyncCopyOp: memory.async_copy,
         tas.StoreOp: memory.store,
+        tas.StoreRowsOp: memory.store_rows,
         tas.TiledLoadOp: memory.tiled_load,
         tas.TiledStoreOp: memory.tiled_store,
     }

@@ -38,6 +38,8 @@ class RolePlan:
     """Shared memory for operands that threads transpose, one after another."""
     scratch: int = 0
     """Shared memory that one operation of the consumers needs at once (`Requirements.scratch`)."""
+    row_stores: tuple[aa.StoreOp, ...] = ()
+    """The tiles that leave row by row."""
 
     @property
     def is_asynchronous(self) -> bool:

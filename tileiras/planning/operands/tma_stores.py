@@ -143,7 +143,7 @@ def _suits(op: TmaWrite, plan: RolePlan) -> bool:
         return False
     if not (_is_from_arguments(op.view) or has_renewed_map(op)):
         return False
-    return _is_from_product(op.value, (shape[-2], shape[-1]))
+    return is_from_product(op.value, (shape[-2], shape[-1]))
 
 
 def pieces_of(op: TmaWrite, plan: RolePlan) -> PieceForm | None:
@@ -176,7 +176,7 @@ def _is_from_arguments(value: SSAValue) -> bool:
     return is_simple and all(_is_from_arguments(operand) for operand in op.operands)
 
 
-def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
+def is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
     """Whether elementwise operations make the value of a product, or of a loop of products."""
     while isinstance(value, OpResult) or _is_of_each_tile(value):
         match value.owner:

@@ -1,7 +1,7 @@
-"""Tiles whose rows are scattered: staged in shared memory, then a bulk copy of each row.
+"""Tiles whose rows are scattered: staged in shared memory, then stored row by row.
 
-Before a tile is staged the copies of the one before have read their rows: each thread waits for
-those that it has started, and all for each other.
+One thread of each row knows where it goes, and says so behind the row in shared memory. So nobody
+else computes addresses, and a warp stores whole rows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.row_stages import RowStage, stage_of_layout
@@ -19,10 +19,11 @@ from tileiras.codegen.lowering.pointers import pointee_of
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.llvm.types import bit_width, integer_type, vector_type
+from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of, vector_type
 from tileiras.errors import InternalError
 
-WARPGROUP_WARPS = 4
+WARPGROUP_WARPS, THREADS = 4, 32
+ACCESS_BYTES, POINTER_BYTES, WORD_BYTES = 16, 8, 4
 ALIGN = 128
 """Bytes: where the buffer starts."""
 
@@ -37,17 +38,14 @@ def lower_store_rows(ctx: KernelLowering, op: Operation) -> None:
     if stage is None:
         raise InternalError("a tile whose rows cannot be staged", where="row_stores")
     buffer = _buffer(ctx, stage.bytes)
-    row = b.mul(thread_coordinate(ctx, by_rows, 0), b.i32(stage.pitch))
-    source = b.gep(buffer, b.zext(row, integer_type(64)))
     for part in range(stage.parts):
-        b.tma_store_wait(0, read=True)
         b.barrier()
         _write(ctx, op, stage, layout, buffer, part)
-        b.fence_proxy_async()
+        if not part:
+            _write_places(ctx, op, stage, by_rows, buffer)
         b.barrier()
-        _start(ctx, op, stage, by_rows, source, part)
-        b.tma_store_commit()
-    ctx.scratch.synchronized()
+        _store(ctx, op, stage, buffer, part)
+    ctx.scratch.unknown()
 
 
 def _buffer(ctx: KernelLowering, size: int) -> SSAValue:
@@ -92,36 +90,60 @@ def _registers(layout: LinearLayout, stage: RowStage, part: int) -> Sequence[int
     return [register[row, first + column] for row, column in zip(rows, columns, strict=True)]
 
 
-def _start(
+def _write_places(
     ctx: KernelLowering,
     op: tas.StoreRowsOp,
     stage: RowStage,
     by_rows: LinearLayout,
-    source: SSAValue,
-    part: int,
+    buffer: SSAValue,
 ) -> None:
-    """The copy of this thread's row, or of those chunks of it that the mask has."""
-    b, chunk, owner = ctx.b, op.chunk.data, ctx.owner(by_rows)
-    size, per_part = stage.element_bytes, max(1, stage.columns // chunk)
-    first = part * stage.columns // chunk
-    pointers = ctx.value(op.pointers)
-    target = b.inttoptr(b.extract(pointers, first), ctx.pointer)
-    if chunk > stage.columns:
-        target = b.gep(target, part * stage.columns % chunk * size)
+    """The address of this thread's row, and a bit for each chunk that the mask has."""
+    b = ctx.b
+    row = b.mul(thread_coordinate(ctx, by_rows, 0), b.i32(stage.pitch))
+    place = b.gep(b.gep(buffer, b.zext(row, integer_type(64))), stage.row_bytes)
+    owner, pointer = ctx.owner(by_rows), b.extract(ctx.value(op.pointers), 0)
+    b.masked_store(pointer, place, owner, POINTER_BYTES)
     if op.mask is None:
-        b.bulk_store(target, source, stage.row_bytes, owner)
         return
     mask = ctx.value(op.mask)
-    chunks = [b.extract(mask, first + number) for number in range(per_part)]
-    whole = reduce(b.and_, chunks)
-    b.bulk_store(target, source, stage.row_bytes, ctx.both(owner, whole))
-    if len(chunks) == 1:
-        return
-    others = ctx.both(owner, b.xor(whole, b.i1(True)))
-    with ctx.where(others):
-        for number, there in enumerate(chunks):
-            offset = number * chunk * size
-            b.bulk_store(b.gep(target, offset), b.gep(source, offset), chunk * size, there)
+    bits = [
+        b.select(b.extract(mask, number), b.i32(1 << number), b.i32(0))
+        for number in range(lanes_of(mask.type) or 1)
+    ]
+    b.masked_store(reduce(b.or_, bits), b.gep(place, POINTER_BYTES), owner, WORD_BYTES)
+
+
+def _store(
+    ctx: KernelLowering, op: tas.StoreRowsOp, stage: RowStage, buffer: SSAValue, part: int
+) -> None:
+    """Rows of a part, neighbouring lanes next to each other, a few rows at once."""
+    b, lanes = ctx.b, stage.row_bytes // ACCESS_BYTES
+    together = THREADS * ctx.num_warps // lanes
+    thread = b.thread_id()
+    lane = b.and_(thread, b.i32(lanes - 1))
+    row = b.lshr(thread, b.i32(lanes.bit_length() - 1))
+    base = b.gep(buffer, b.zext(b.mul(row, b.i32(stage.pitch)), integer_type(64)))
+    along = b.zext(b.mul(lane, b.i32(ACCESS_BYTES)), integer_type(64))
+    columns = ACCESS_BYTES // stage.element_bytes
+    bit = b.lshr(b.mul(lane, b.i32(columns)), b.i32(op.chunk.data.bit_length() - 1))
+    bit = b.add(bit, b.i32(part * stage.columns // op.chunk.data))
+    exists = None
+    if together > stage.rows:
+        exists = b.icmp("ult", row, b.i32(stage.rows))
+    for first in range(0, stage.rows, together):
+        here = b.gep(base, first * stage.pitch)
+        there = b.gep(here, stage.row_bytes)
+        pointer = b.load(there, integer_type(64), POINTER_BYTES)
+        guard = exists
+        if op.mask is not None:
+            word = b.load(b.gep(there, POINTER_BYTES), i32, WORD_BYTES)
+            chosen = b.and_(b.lshr(word, bit), b.i32(1))
+            guard = ctx.both(guard, b.icmp("ne", chosen, b.i32(0)))
+        value = b.load(b.gep(here, along), vector_type(i32, 4), ACCESS_BYTES)
+        target = b.gep(b.inttoptr(pointer, ctx.pointer), along)
+        if part:
+            target = b.gep(target, part * stage.row_bytes)
+        b.masked_store(value, target, guard, ACCESS_BYTES)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

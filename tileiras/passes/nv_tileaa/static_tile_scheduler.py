@@ -59,6 +59,7 @@ class PairsOfTiles:
     """
 
     func: aa.FuncOp
+    loop: aa.ForOp
     first: SSAValue
     both: SSAValue
 
@@ -84,7 +85,8 @@ def with_pairs_of_tiles(func: aa.FuncOp, performance: Performance) -> PairsOfTil
     if changed is None or scheduler is None or 0 not in scheduler.axes:
         return None
     scheduler.write_pairs(performance)
-    return PairsOfTiles(changed, *scheduler.pair)
+    loop = next(op for op in changed.body.block.ops if isinstance(op, aa.ForOp))
+    return PairsOfTiles(changed, loop, *scheduler.pair)
 
 
 def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:

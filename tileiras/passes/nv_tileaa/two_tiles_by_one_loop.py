@@ -59,11 +59,10 @@ class TwoTilesByOneLoop(TwoTiles):
 
     def join(self) -> bool:
         """Does so; False where the loops over K of two tiles differ, or work is guarded."""
-        builder, both = self.builder, self.pairs.both
+        builder, loop, both = self.builder, self.pairs.loop, self.pairs.both
         maker = both.owner
-        loop = maker.parent_op()
-        if not isinstance(maker, Operation) or not isinstance(loop, aa.ForOp):
-            raise InternalError("pairs of tiles stand in no loop", where="tiles-per-cta")
+        if not isinstance(maker, Operation):
+            raise InternalError("nothing says whether there is a pair", where="tiles-per-cta")
         source = loop.body.block
         products = product_loop(source)
         if products is None or guard_of(products) is not None:

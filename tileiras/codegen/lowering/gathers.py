@@ -8,10 +8,11 @@ the path: "Proxy-preserved base causality order").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.shared_operands import SWIZZLE_BYTES
 from tileiras.codegen.lowering.context import KernelLowering
@@ -27,8 +28,7 @@ from tileiras.errors import InternalError
 
 CACHES = {16: "cg", 8: "ca", 4: "ca"}
 """The way of so many bytes: past L1 where there is a choice."""
-MOST_BITS = 16
-"""Bits of a vector that LLVM keeps in predicates."""
+WORD_BITS = 32
 
 
 def panel_layout(
@@ -103,16 +103,60 @@ def lower_gather_load(ctx: KernelLowering, op: Operation) -> None:
 def _ignored(ctx: KernelLowering, mask: SSAValue | None, count: int) -> Sequence[SSAValue | None]:
     """For each copy whether it is masked off.
 
-    LLVM keeps long vectors of bits in words, from which each is taken by three instructions: their
-    parts are computed one by one.
+    What is known before the loop (which rows there are) comes in as bits of a word: so many
+    predicates would be packed and unpacked, one after another, in front of the copies. LLVM keeps
+    long vectors of bits in words, too, from which each is taken by three instructions: the rest is
+    computed one by one.
     """
     b = ctx.b
     if mask is None:
         return [None] * count
-    if count <= MOST_BITS:
-        ignored = b.not_(mask)
-        return [b.extract(ignored, number) for number in range(count)]
-    return [b.not_(_part(ctx, mask, number)) for number in range(count)]
+    parts = list(_conjunction(mask))
+    words = [_as_word(ctx, part, count) for part in parts if _is_known_before(ctx, part)]
+    others = [part for part in parts if not _is_known_before(ctx, part)]
+    if not words or not others or count > WORD_BITS:
+        return [b.not_(_part(ctx, mask, number)) for number in range(count)]
+    word = reduce(b.and_, words)
+    found: list[SSAValue] = []
+    for number in range(count):
+        bit = b.icmp("ne", b.and_(word, b.i32(1 << number)), b.i32(0))
+        found.append(b.not_(reduce(b.and_, [bit, *(b.extract(part, number) for part in others)])))
+    return found
+
+
+def _conjunction(mask: SSAValue) -> Iterator[SSAValue]:
+    """The masks of which all have to hold."""
+    if isinstance(mask.owner, AndOp):
+        for operand in mask.owner.operands:
+            yield from _conjunction(operand)
+    else:
+        yield mask
+
+
+def _is_known_before(ctx: KernelLowering, value: SSAValue) -> bool:
+    """Whether a value is made in another block than the one that is being written: the loop's."""
+    return _block_of(value) is not ctx.b.block
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent_block()
+
+
+def _as_word(ctx: KernelLowering, bits: SSAValue, count: int) -> SSAValue:
+    """An i32 with a bit for each of a vector's, made where the vector is."""
+    b, block = ctx.b, _block_of(bits)
+    if block is None:
+        raise InternalError("a mask stands in no block", where="gathers")
+    outer, before = b.block, b.before
+    owner = bits.owner
+    b.block, b.before = block, owner.next_op if isinstance(owner, Operation) else block.first_op
+    ones = [
+        b.select(b.extract(bits, number), b.i32(1 << number), b.i32(0)) for number in range(count)
+    ]
+    word = reduce(b.or_, ones)
+    b.block, b.before = outer, before
+    return word
 
 
 def _part(ctx: KernelLowering, bits: SSAValue, number: int) -> SSAValue:

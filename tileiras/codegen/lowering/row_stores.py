@@ -130,6 +130,7 @@ def _store(
     exists = None
     if together > stage.rows:
         exists = b.icmp("ult", row, b.i32(stage.rows))
+    stores: list[tuple[SSAValue, SSAValue, SSAValue | None]] = []
     for first in range(0, stage.rows, together):
         here = b.gep(base, first * stage.pitch)
         there = b.gep(here, stage.row_bytes)
@@ -143,7 +144,9 @@ def _store(
         target = b.gep(b.inttoptr(pointer, ctx.pointer), along)
         if part:
             target = b.gep(target, part * stage.row_bytes)
-        b.masked_store(value, target, guard, ACCESS_BYTES)
+        stores.append((value, target, guard))
+    for store in stores:
+        b.masked_store(*store, ACCESS_BYTES)
 
 
 RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import UnitAttr, i1, i32
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.known_common_tile import CommonTile, is_same_tile
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -130,7 +129,7 @@ class _Passes:
         own = {place: self._of_pass(*pair) for place, pair in operands.differing.items()}
         starts = [zero, count, one, *self._starts()]
         around.add_op(copied := self._copied(own, at_once))
-        ends = [self._end_of(other) for _, other in self.handed]
+        ends = [other for _, other in self.handed]
         around.add_op(end := aa.ContinueOp.create(operands=ends, location=loop.location))
         operands_of_loop = [zero, passes, one, *(first for first, _ in self.handed)]
         types = [first.type for first, _ in self.handed]
@@ -141,21 +140,10 @@ class _Passes:
         each.detach()
         around.insert_op_before(each, end)
         each.operands = starts
-        for (_, other), its in zip(self.handed, made.results, strict=True):
-            token = self._end_of(other)
-            if token is not other:
-                token.replace_uses_with_if(its, lambda use: use.operation is not end)
         for result, its in zip(loop.results, copied.results, strict=True):
             result.replace_all_uses_with(its)
         loop.detach()
         loop.erase()
-
-    def _end_of(self, value: SSAValue) -> SSAValue:
-        """What the second pass gets of a value; of a token the one that `each` ends with."""
-        end = self.each.body.block.last_op
-        if end is None or not isinstance(value.type, MemTokenType):
-            return value
-        return self.each.results[list(end.operands).index(value)]
 
     def _starts(self) -> list[SSAValue]:
         """What goes into `each`: sums, and of the tile that they are of what it needs."""

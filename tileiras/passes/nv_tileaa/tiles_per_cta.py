@@ -205,26 +205,7 @@ def _two_tiles(
         one = _as_one_program(func, plan, target)
         if one is not None:
             return one
-    joined = _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
-    if joined is None or loop is None:
-        return joined
-    return _rounds_by_one_loop(func, joined, target) or joined
-
-
-def _rounds_by_one_loop(
-    func: aa.FuncOp, joined: aa.FuncOp, target: GpuTarget
-) -> aa.FuncOp | None:
-    """The kernel whose tiles are looked up, whose rounds go by one program for two tiles and one;
-    None if no tile is mostly common, or tiles are not looked up.
-    """
-    from tileiras.passes.nv_tileaa.known_common_tile import common_tile, is_looked_up
-    from tileiras.planning.strategy import strategy_of, without_strategy
-
-    plan = strategy_of(joined, target)
-    found = common_tile(plan) if plan is not None else None
-    if found is None or not is_looked_up(found):
-        return None
-    return _joined(without_strategy(func), "rounds", target, as_one=True)
+    return _joined(without_strategy(func), "blocks" if loop is None else "rounds", target)
 
 
 def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
@@ -266,7 +247,7 @@ def _gathered_in_rounds(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> a
     pairs = with_pairs_of_tiles(func, target.performance)
     if pairs is None or _is_gathered_in_words(plan) or not TwoTilesByOneLoop(pairs).join():
         return None
-    joined = _checked(pairs.func, "blocks", target, as_one=True)
+    joined = _checked(pairs.func, "blocks", target)
     if joined is None or not look_up_ahead(pairs.loop):
         return joined
     return joined if would_specialise(joined, target) is not None else None
@@ -357,12 +338,10 @@ def _joined(
     """The kernel, which is changed, with two tiles at once; None if it would not be a good one."""
     if not _join(changed, target, as_one=as_one):
         return None
-    return _checked(changed, how, target, as_one=as_one)
+    return _checked(changed, how, target)
 
 
-def _checked(
-    changed: aa.FuncOp, how: str, target: GpuTarget, *, as_one: bool
-) -> aa.FuncOp | None:
+def _checked(changed: aa.FuncOp, how: str, target: GpuTarget) -> aa.FuncOp | None:
     """A kernel that computes two tiles at once; None if it would not be a good one."""
     from tileiras.planning.resources.stages import has_spare_stages
     from tileiras.planning.strategy import would_specialise
@@ -373,14 +352,13 @@ def _checked(
         return None
     if not _have_in_common(plan) or not has_spare_stages(plan, target):
         return None
-    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds", as_one=as_one):
+    if not _know_common_tile(plan, target, is_in_rounds=how == "rounds"):
         return changed
     return changed if would_specialise(changed, target) is not None else None
 
 
 def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
-    from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import RoundsByOneLoop
     from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
     from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
     from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
@@ -390,12 +368,10 @@ def _join(changed: aa.FuncOp, target: GpuTarget, *, as_one: bool) -> bool:
         return TwoTilesOfGrid(changed, target.performance, as_one=as_one).join()
     if changed.static_tile_scheduler is not None:
         return TwoTilesInRounds(loop).join()
-    return RoundsByOneLoop(loop).join() if as_one else TwoTilesOfLoop(loop).join()
+    return TwoTilesOfLoop(loop).join()
 
 
-def _know_common_tile(
-    plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool, as_one: bool
-) -> bool:
+def _know_common_tile(plan: RolePlan, target: GpuTarget, *, is_in_rounds: bool) -> bool:
     """Gives the kernel of a plan a loop for a common tile, if there are more stages in that, or in
     rounds room for whole tiles on their way out. Returns whether it did.
 
@@ -411,7 +387,7 @@ def _know_common_tile(
     if found is None:
         return False
     if is_in_rounds and is_looked_up(found):
-        return as_one and run_in_passes(found)
+        return False
     if not is_in_rounds and not has_more_stages_without(plan, found.second, target):
         return False
     is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)

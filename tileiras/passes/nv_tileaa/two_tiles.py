@@ -130,57 +130,30 @@ class TwoTiles:
             values.update(zip(loop.results, own, strict=True))
         return True
 
-    def _share_program(
-        self, operations: Sequence[Operation], products: aa.ForOp, both: SSAValue
-    ) -> bool:
-        """What is done for a tile, by one program for two tiles, or for one alone.
-
-        False where their loops over K differ. `both` (i1): whether there are two.
-        """
-        place, end = operations.index(products), operations[-1]
-        for op in operations[:place]:
-            self._copy(op)
-        if not self._join_products(products, second_if=both):
-            return False
-        block = products.parent_block()
-        starts = block.args[1:] if block is not None else ()
-        tokens = list(zip(starts, end.operands, strict=True))
-        ends = self._finish_each(products, operations[place + 1 : -1], both, tokens)
-        self.builder.emit(aa.ContinueOp, ends)
-        return True
-
-    def _finish_each(
-        self,
-        loop: aa.ForOp,
-        after: Sequence[Operation],
-        both: SSAValue,
-        tokens: Sequence[tuple[SSAValue, SSAValue]] = (),
-    ) -> Sequence[SSAValue]:
+    def _finish_each(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
         """What follows the products: a loop that does it for the first tile, and the second if
-        there is one. Gives the `tokens` that it hands on, each with what it starts and ends as.
+        there is one.
 
         Views are made again there: their users must see how.
         """
         builder, outer, (first, second) = self.builder, self.builder.block, self.values
-        given = {*loop.results, *(start for start, _ in tokens)}
-        used = [value for value in _needed(after) if value not in given]
+        sums = set(loop.results)
+        used = [value for value in _needed(after) if value not in sums]
         views, others = apart([value for value in used if not self._are_same([value])])
         needed = [value for value in others if not self._are_same([value])]
-        handed = [*loop.results, *needed, *(start for start, _ in tokens)]
+        handed = [*loop.results, *needed]
         types = [value.type for value in handed]
         builder.block = body = Block(arg_types=[i32, *types])
         values = first | dict(zip(handed, body.args[1:], strict=True))
         for op in (*views, *after):
             body.add_op(op.clone(values))
-        ends = [second[value] for value in (*loop.results, *needed)]
-        builder.emit(aa.ContinueOp, [*ends, *(values.get(end, end) for _, end in tokens)])
+        builder.emit(aa.ContinueOp, [second[value] for value in handed])
         builder.block = outer
         one, two = (builder.integer(count, i32) for count in (1, TILES))
         count = builder.emit(aa.SelectOp, [both, two, one], [i32]).results[0]
         operands = [builder.integer(0, i32), count, one, *(first[value] for value in handed)]
         made = builder.emit(aa.ForOp, operands, types, {"no_unroll": UnitAttr()}, [Region(body)])
         made.attributes[EACH_TILE] = UnitAttr()
-        return made.results[len(types) - len(tokens) :]
 
 
 def apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:

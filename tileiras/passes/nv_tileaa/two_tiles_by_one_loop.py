@@ -8,8 +8,7 @@
                                             }
 
 It is for loops whose rows are gathered: no warp can store for the consumers, but the producer
-gathers the next tiles' rows while they do. Of a persistent kernel the rounds are those of
-`two_tiles_of_loop.py`.
+gathers the next tiles' rows while they do.
 """
 
 from __future__ import annotations
@@ -23,31 +22,6 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.opened_guards import guard_of
 from tileiras.passes.nv_tileaa.static_tile_scheduler import PairsOfTiles
 from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, product_loop
-from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
-
-
-class RoundsByOneLoop(TwoTilesOfLoop):
-    """Rewrites the loop over tiles of a persistent kernel."""
-
-    def join(self) -> bool:
-        """Does so; False where the loops over K of two tiles differ."""
-        loop, source, builder = self.loop, self.loop.body.block, self.builder
-        products = product_loop(source)
-        if products is None:
-            return False
-        builder.location = loop.location
-        rounds = self._divide()
-        builder.put_before(loop)
-        builder.block = body = Block(arg_types=[arg.type for arg in source.args])
-        first, second, both = self._of_round(rounds, body.args[0])
-        # Without a second tile its number is the first one's.
-        second = builder.emit(aa.SelectOp, [both, second, first], [first.type]).results[0]
-        for values, number in zip(self.values, (first, second), strict=True):
-            values.update(zip(source.args, [number, *body.args[1:]], strict=True))
-        if not self._share_program(list(source.ops), products, both):
-            return False
-        self._replace_body(body)
-        return True
 
 
 class TwoTilesByOneLoop(TwoTiles):
@@ -76,8 +50,14 @@ class TwoTilesByOneLoop(TwoTiles):
         for op in operations[:numbered]:
             self._copy(op)
         self._number_second()
-        if not self._share_program(operations[numbered:], products, self.values[0][both]):
+        place = operations.index(products)
+        for op in operations[numbered:place]:
+            self._copy(op)
+        second_if = self.values[0][both]
+        if not self._join_products(products, second_if):
             return False
+        self._finish_each(products, operations[place + 1 : -1], second_if)
+        builder.emit(aa.ContinueOp)
         loop.body.detach_block(source)
         source.erase()
         loop.body.add_block(body)

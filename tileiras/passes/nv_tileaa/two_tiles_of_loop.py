@@ -52,33 +52,6 @@ class TwoTilesOfLoop(TwoTiles):
         builder.put_before(loop)
         builder.block = body = Block(arg_types=[arg.type for arg in source.args])
         number = body.args[0]
-        first, second, both = self._of_round(rounds, number)
-        tokens = list(body.args[1:])
-        branches = [self._two_tiles([number, second], tokens), self._one_tile(first, tokens)]
-        if branches[0] is None:
-            return False
-        types = [token.type for token in tokens]
-        branch = builder.emit(aa.IfOp, [both], types, {}, [r for r in branches if r is not None])
-        builder.emit(aa.ContinueOp, branch.results)
-        self._replace_body(body)
-        return True
-
-    def _replace_body(self, body: Block) -> None:
-        """Puts what a round does in place of what the loop did for a tile."""
-        loop, source = self.loop, self.loop.body.block
-        loop.operands[0], loop.operands[1], loop.operands[2] = self._bounds
-        loop.body.detach_block(source)
-        source.erase()
-        loop.body.add_block(body)
-
-    def _of_round(
-        self, rounds: _Rounds, number: SSAValue
-    ) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """The numbers of a round's tiles, and whether there are two (i1).
-
-        The first one is that of a tile alone, too.
-        """
-        builder = self.builder
         ends = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, number, rounds.last)
         is_single = builder.emit(aa.AndIOp, [ends, rounds.alone], [i1]).results[0]
         operands = [is_single, rounds.single, number]
@@ -88,7 +61,19 @@ class TwoTilesOfLoop(TwoTiles):
         limit = builder.emit(
             aa.SelectOp, [is_single, number, self.loop.upper_bound], [number.type]
         ).results[0]
-        return first, second, self._compare(ComparisonPredicate.LESS_THAN, second, limit)
+        both = self._compare(ComparisonPredicate.LESS_THAN, second, limit)
+        tokens = list(body.args[1:])
+        branches = [self._two_tiles([number, second], tokens), self._one_tile(first, tokens)]
+        if branches[0] is None:
+            return False
+        types = [token.type for token in tokens]
+        branch = builder.emit(aa.IfOp, [both], types, {}, [r for r in branches if r is not None])
+        builder.emit(aa.ContinueOp, branch.results)
+        loop.operands[0], loop.operands[1], loop.operands[2] = self._bounds
+        loop.body.detach_block(source)
+        source.erase()
+        loop.body.add_block(body)
+        return True
 
     def _integer(self, value: int) -> SSAValue:
         """A constant of the type of tile numbers."""

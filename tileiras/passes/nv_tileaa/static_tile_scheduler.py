@@ -151,9 +151,7 @@ class _Scheduler:
         self.takes_over = takes_over
         self.numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
         self.varying = _varying(list(self.source.ops), self.numbers)
-        self.axes = {
-            op.axis.value.data for op in self.numbers if op.result.first_use is not None
-        }
+        self.axes = {op.axis.value.data for op in self.numbers if op.result.first_use is not None}
         self.before, self.inside = ScalarBuilder(), ScalarBuilder()
         self.before.location = self.inside.location = self.numbers[0].location
         self.inside.block = Block(arg_types=[i32])

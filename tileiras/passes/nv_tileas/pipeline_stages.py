@@ -21,8 +21,8 @@ from tileiras.dialects.nv_tileas.plan import PLAN, KernelPlanAttr, PipelinePlanA
 from tileiras.errors import CompileError, InternalError
 from tileiras.passes.nv_tileas.consumer_memory import (
     least_scratch_bytes,
-    row_bytes,
     most_held,
+    row_bytes,
     sent_beside,
     wanted_scratch_bytes,
 )

@@ -336,7 +336,7 @@ class MemoryRules:
         return [None]
 
     def store_rows(self, run: BlockRun, op: tas.StoreRowsOp) -> list[Any]:
-        """Copies of whole rows, which nobody waits for: element by element."""
+        """Whole rows, element by element."""
         addresses, fmt = np.asarray(run.value(op.pointers)), pointee_format(op.pointers.type)
         chosen = np.broadcast_to(True, addresses.shape)
         if op.mask is not None:

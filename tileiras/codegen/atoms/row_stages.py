@@ -1,8 +1,7 @@
-"""Tiles whose rows leave one by one, through shared memory: `cp.async.bulk` moves a whole row.
+"""Tiles whose rows are scattered, on their way through shared memory.
 
-A row is staged where it is contiguous, as bulk copies know no swizzle. The next row starts one
-access of 16 bytes further than it would have to, so that the eight rows that `stmatrix` writes at
-once lie in different banks.
+Behind each row there are 16 bytes more. So the eight rows that `stmatrix` writes at once lie in
+different banks, and there is room to say where the row goes.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from tileiras.codegen.atoms.store_pieces import Held, stored_layout
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.shared import row_major
 
-BULK_BYTES = 16
-"""Fixed: what bulk copies are multiples of, in size and place (PTX ISA, "cp.async.bulk")."""
+ACCESS_BYTES = 16
+"""Fixed: what a thread moves at once (PTX ISA, "st", vectors of 128 bits)."""
+MOST_ROW_BYTES = 512
+"""Fixed: a warp stores a row at once, or several."""
 MOST_STAGED = 36 * 1024
 """Policy: shared memory for a tile on its way out; larger ones go in parts of fewer columns."""
 LANES = 32
@@ -44,7 +45,7 @@ class RowStage:
     @property
     def pitch(self) -> int:
         """Bytes from a row to the next."""
-        return self.row_bytes + BULK_BYTES
+        return self.row_bytes + ACCESS_BYTES
 
     @property
     def bytes(self) -> int:
@@ -53,7 +54,7 @@ class RowStage:
 
     def spread(self, offset: int) -> int:
         """Where an offset of rows that are not apart lies."""
-        return offset + offset // self.row_bytes * BULK_BYTES
+        return offset + offset // self.row_bytes * ACCESS_BYTES
 
 
 def row_stage(
@@ -63,10 +64,11 @@ def row_stage(
     rows, columns = shape
     size, held = element_bits // 8, Held.COLUMNS if transposed else Held.ROWS
     parts = 1
-    while rows * (columns // parts * size + BULK_BYTES) > MOST_STAGED:
+    while rows * (columns // parts * size + ACCESS_BYTES) > MOST_STAGED:
         parts *= 2
     # Of a transposed product each warpgroup has columns of its own.
-    if parts > 1 and transposed or columns // parts * size % BULK_BYTES:
+    row_bytes = columns // parts * size
+    if (parts > 1 and transposed) or row_bytes % ACCESS_BYTES or row_bytes > MOST_ROW_BYTES:
         return None
     part = (rows, columns // parts)
     layout = stored_layout(part, warpgroups, held)

@@ -197,14 +197,6 @@ def _print_tma_store(text: FunctionText, op: Operation) -> None:
     asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}]{tail};")
 
 
-def _print_bulk_store(text: FunctionText, op: Operation) -> None:
-    store, asm = cast(tma.BulkStoreOp, op), AsmOperands(text)
-    target, source = asm.value(store.target), asm.shared(store.source)
-    guard = asm.guard(store.predicate)
-    name = "cp.async.bulk.global.shared::cta.bulk_group"
-    asm.emit(f"{guard}{name} [{target}], [{source}], {store.size.data};")
-
-
 def _print_tma_store_commit(text: FunctionText, op: Operation) -> None:
     AsmOperands(text).emit("cp.async.bulk.commit_group;")
 
@@ -415,7 +407,6 @@ RULES: dict[type[Operation], PrintRule] = {
     cluster.SetMaxRegistersOp: _print_setmaxnreg,
     tma.TmaLoadOp: _print_tma_load,
     tma.TmaStoreOp: _print_tma_store,
-    tma.BulkStoreOp: _print_bulk_store,
     tma.TmaStoreCommitOp: _print_tma_store_commit,
     tma.TmaStoreWaitOp: _print_tma_store_wait,
     tma.PrefetchTensorMapOp: _print_prefetch_tensormap,

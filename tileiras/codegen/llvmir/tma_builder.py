@@ -150,13 +150,6 @@ class TmaBuilder(Tcgen05Builder):
         """Like `tma_store`, combining with what is in memory: add, min, max, and, or, xor."""
         self.tma_store(tensor_map, coordinates, source, reduction=reduction, predicate=predicate)
 
-    def bulk_store(
-        self, target: SSAValue, source: SSAValue, size: int, predicate: SSAValue | None = None
-    ) -> None:
-        """Starts storing bytes of shared memory; writers have run `fence_proxy_async` before."""
-        operands = (target, source, *optional(predicate))
-        self.append(tma.BulkStoreOp, operands, (), {"size": IntAttr(size)})
-
     def tma_store_commit(self) -> None:
         """Closes this thread's group of stores."""
         self.append(tma.TmaStoreCommitOp)

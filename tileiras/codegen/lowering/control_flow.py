@@ -159,9 +159,6 @@ def lower_return(ctx: KernelLowering, op: Operation) -> None:
     elif not ctx.roles.is_producer:
         if maps is not None and maps.ready is not None and maps.done is None:
             finish_stores(ctx, maps)
-        if ctx.roles.row_buffer is not None:
-            # The memory of a CTA that has ended is another one's.
-            ctx.b.tma_store_wait(0, read=True)
         free_heap(ctx)
         if ctx.roles.tensor_memory is not None:
             from tileiras.codegen.lowering.tensor_memory import deallocate

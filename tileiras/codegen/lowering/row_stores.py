@@ -12,7 +12,7 @@ from functools import reduce
 from xdsl.dialects.builtin import IntAttr, i32
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.atoms.row_stages import RowStage, stage_of_layout
+from tileiras.codegen.atoms.row_stages import ACCESS_BYTES, RowStage, stage_of_layout
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.pointers import pointee_of
@@ -23,13 +23,13 @@ from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of, vect
 from tileiras.errors import InternalError
 
 WARPGROUP_WARPS, THREADS = 4, 32
-ACCESS_BYTES, POINTER_BYTES, WORD_BYTES = 16, 8, 4
+POINTER_BYTES, WORD_BYTES = 8, 4
 ALIGN = 128
 """Bytes: where the buffer starts."""
 
 
 def lower_store_rows(ctx: KernelLowering, op: Operation) -> None:
-    """Part by part: waits, writes, and starts the copies."""
+    """Part by part: all threads write, then store."""
     if not isinstance(op, tas.StoreRowsOp):
         raise InternalError("the rule of store_rows got another operation")
     b, bits = ctx.b, storage_bits(pointee_of(ctx, op.pointers))

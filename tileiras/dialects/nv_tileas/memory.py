@@ -110,11 +110,10 @@ class StoreOp(StoreBase):
 
 @irdl_op_definition
 class StoreRowsOp(StoreBase):
-    """Scatters the rows of a tile, each by one bulk copy, through shared memory.
+    """Scatters the rows of a tile, through shared memory.
 
     The tile comes from the registers of a product. Pointers and the mask have the first element of
-    every `chunk` of a row, a row in each thread; the elements of a row follow each other. It may
-    still be under way when the operation is over; the next one waits until it has been read.
+    every `chunk` of a row, a row in each thread; the elements of a row follow each other.
     """
 
     name = "nv_tileas.store_rows"

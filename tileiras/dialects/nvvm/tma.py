@@ -27,8 +27,6 @@ TENSOR_MAP_BYTES = 128
 MAP_KEY_WORDS = 15
 """Numbers that a map of five dims is made from: address, sizes, strides; words of 32 bits."""
 WARP_LANES = 32
-BULK_BYTES = 16
-"""What bulk copies are multiples of."""
 ELEMENT_TYPES: dict[str, int] = {
     "u8": 0,
     "u16": 1,
@@ -128,29 +126,6 @@ class TmaStoreOp(IRDLOperation):
         _check_coordinates(self.name, self.coordinates)
         if self.reduction is not None and self.reduction.data not in REDUCTIONS:
             raise VerifyException(f"{self.name}: unknown reduction '{self.reduction.data}'")
-
-
-@irdl_op_definition
-class BulkStoreOp(IRDLOperation):
-    """Starts storing `size` bytes of shared memory to global memory: 16, or a multiple of that.
-
-    Joins the thread's current bulk group. PTX ISA, "cp.async.bulk".
-    """
-
-    name = "nvvm.bulk_store"
-    target = operand_def(PointerType)
-    source = operand_def(PointerType)
-    size = prop_def(IntAttr)
-    predicate = opt_operand_def(IntegerType(1))
-    traits = MEMORY
-
-    def verify_(self) -> None:
-        """Shared source, another target, whole accesses."""
-        check_shared(self.name, self.source.type)
-        if self.target.type not in (PointerType(GLOBAL), PointerType(GENERIC)):
-            raise VerifyException(f"{self.name}: stores to global memory, not {self.target.type}")
-        if self.size.data < BULK_BYTES or self.size.data % BULK_BYTES:
-            raise VerifyException(f"{self.name}: {self.size.data} bytes, not a multiple of 16")
 
 
 @irdl_op_definition
@@ -394,7 +369,6 @@ class KeepTensorMapsOp(IRDLOperation):
 TMA_OPS = (
     TmaLoadOp,
     TmaStoreOp,
-    BulkStoreOp,
     TmaStoreCommitOp,
     TmaStoreWaitOp,
     PrefetchTensorMapOp,

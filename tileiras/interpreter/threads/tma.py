@@ -127,30 +127,6 @@ def _store_under_way(
     return act
 
 
-def _bulk_store(run: Lockstep, op: tma.BulkStoreOp) -> Wait:
-    for row in chosen(run, op.predicate):
-        start = int(run.values[op.source][row]) - FIRST_ADDRESS
-        places = np.arange(start, start + op.size.data)
-        run.shared.start_copy(places)
-        target = int(run.values[op.target][row])
-        _open_group(run).append(_bytes_under_way(run.cta, target, places))
-    return Wait()
-
-
-def _bytes_under_way(cta: Cta, target: int, places: np.ndarray) -> BulkCopy:
-    """Read once when they must have been, written when they must be there."""
-    read: list[np.ndarray] = []
-
-    def act(is_complete: bool) -> None:
-        if not read:
-            read.append(cta.shared.end_copy(places))
-        if is_complete:
-            addresses = np.arange(target, target + places.size)
-            cta.launch.memory.scatter(addresses, read[0].reshape(-1).view(np.uint8))
-
-    return act
-
-
 def _commit(run: Lockstep, op: tma.TmaStoreCommitOp) -> None:
     _open_group(run)
     run.program.bulk_groups.append([])
@@ -186,7 +162,6 @@ RULES: dict[type[Operation], Rule] = {
     tma.AcquireTensorMapOp: _nothing,
     tma.TmaLoadOp: _load,
     tma.TmaStoreOp: _store,
-    tma.BulkStoreOp: _bulk_store,
     tma.TmaStoreCommitOp: _commit,
     tma.TmaStoreWaitOp: _wait,
     tma.CachePolicyOp: _policy,

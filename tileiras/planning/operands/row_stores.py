@@ -1,15 +1,15 @@
-"""Which tiles leave row by row: those of products whose rows are scattered, in loops over tiles.
+"""Which tiles are stored row by row: those of products whose rows are scattered, in loops over
+tiles.
 
-Consumers write the tile to shared memory, and one thread of each row starts a copy of it. So they
-go on with the next tile's products while rows are on their way, and compute one address a row.
-Copies of different tiles keep no order among each other: nothing in the kernel may ask for one.
+Consumers write the tile to shared memory as the product leaves it, and store whole rows from there.
+Where a row goes one thread knows, and says so in shared memory.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tileiras.codegen.atoms.row_stages import BULK_BYTES, RowStage, row_stage, rows_layout
+from tileiras.codegen.atoms.row_stages import ACCESS_BYTES, RowStage, row_stage, rows_layout
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.layout import LinearLayout
@@ -78,9 +78,9 @@ def _suits(op: aa.StoreOp, plan: RolePlan) -> bool:
         return False
     runs = op.contiguity.data if op.contiguity is not None else ()
     alignment = min(op.alignment.data, default=1) if op.alignment is not None else 1
-    if len(runs) < 2 or runs[1] < shape[1] or alignment % BULK_BYTES:
+    if len(runs) < 2 or runs[1] < shape[1] or alignment % ACCESS_BYTES:
         return False
-    if chunk_of(op) * ELEMENT_BITS // 8 % BULK_BYTES:
+    if chunk_of(op) * ELEMENT_BITS // 8 % ACCESS_BYTES:
         return False
     if len({planned.transposed for planned in plan.dots.values()}) > 1:
         return False

@@ -79,7 +79,7 @@ def _with_stores(
         from tileiras.planning.warp_roles.store_warp import with_store_warp
 
         roles = with_store_warp(func, roles, target)
-    elif func.static_tile_scheduler is not None and prefer is not False and delayed:
+    elif func.two_tiles is not None and func.static_tile_scheduler is not None:
         from tileiras.planning.operands.row_stores import row_stores
 
         roles = replace(roles, row_stores=row_stores(func, roles))

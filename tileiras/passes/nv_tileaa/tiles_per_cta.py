@@ -236,10 +236,8 @@ def _gathered_in_rounds(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> a
     """The kernel that gathers rows, whose tile blocks divide all tiles of the grid, two at once;
     None if it gathers none, or cannot be such a one.
     """
-    from tileiras.passes.nv_tileaa.lookups_ahead import look_up_ahead
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_pairs_of_tiles
     from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import TwoTilesByOneLoop
-    from tileiras.planning.strategy import would_specialise
 
     is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
     if not is_gathered or plan.warpgroups == 1 or len(plan.dots) != 1:
@@ -247,10 +245,7 @@ def _gathered_in_rounds(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> a
     pairs = with_pairs_of_tiles(func, target.performance)
     if pairs is None or _is_gathered_in_words(plan) or not TwoTilesByOneLoop(pairs).join():
         return None
-    joined = _checked(pairs.func, "blocks", target)
-    if joined is None or not look_up_ahead(pairs.loop):
-        return joined
-    return joined if would_specialise(joined, target) is not None else None
+    return _checked(pairs.func, "blocks", target)
 
 
 def _is_gathered_in_words(plan: RolePlan) -> bool:

@@ -35,7 +35,7 @@ MAX_RUNS = 16
 """Policy: of 16 bytes, of a thread for one tile: every one holds an address and a mask in
 registers.
 """
-REGISTERS_PER_RUN = 5
+REGISTERS_PER_RUN = 4
 """Policy: an address takes two registers; the row under it or its mask, and what is in flight, the
 rest.
 """

@@ -3,6 +3,9 @@ tiles.
 
 Consumers write the tile to shared memory as the product leaves it, and store whole rows from there.
 Where a row goes one thread knows, and says so in shared memory.
+
+Of two tiles at once: f16 experts take 2 to 3 % less time. Of one it is no faster: fp8 experts of
+128x128 570.6 us, 573.8 (H200).
 """
 
 from __future__ import annotations

@@ -177,27 +177,21 @@ def _is_from_arguments(value: SSAValue) -> bool:
 
 
 def is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
-    """Whether elementwise operations make the value of a product, or of a loop of products."""
-    while isinstance(value, OpResult) or _is_of_each_tile(value):
+    """Whether elementwise operations make the value of a product, or of a loop of products.
+
+    It may be one of the tiles that are computed at once, of which a loop makes the value.
+    """
+    while True:
         match value.owner:
-            case Block() as body if isinstance(loop := body.parent_op(), aa.ForOp):
-                value = loop.init_values[body.args.index(value) - 1]
             case aa.DotOp() | aa.DotScaledOp() | aa.ForOp():
                 return isinstance(value.type, TensorType) and value.type.get_shape() == shape
             case ElementwiseOp() | aa.ReshapeOp() as op if op.operands:
                 value = op.operands[0]
-            case aa.IfOp() as op if isinstance(value, OpResult):
-                end = op.then_region.block.last_op
-                if not isinstance(end, aa.YieldOp):
+            case aa.IfOp() as op if isinstance(end := op.then_region.block.last_op, aa.YieldOp):
+                value = end.operands[op.results.index(value)]
+            case Block() as body if isinstance(loop := body.parent_op(), aa.ForOp):
+                if EACH_TILE not in loop.attributes or value is body.args[0]:
                     return False
-                value = end.operands[value.index]
+                value = loop.init_values[body.args.index(value) - 1]
             case _:
                 return False
-    return False
-
-
-def _is_of_each_tile(value: SSAValue) -> bool:
-    """Whether a value is what a loop is handed of each of the tiles that are computed at once."""
-    loop = value.owner.parent_op() if isinstance(value.owner, Block) else None
-    is_each = isinstance(loop, aa.ForOp) and EACH_TILE in loop.attributes
-    return is_each and value is not loop.body.block.args[0]

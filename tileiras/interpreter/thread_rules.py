@@ -336,13 +336,19 @@ class MemoryRules:
         return [None]
 
     def store_rows(self, run: BlockRun, op: tas.StoreRowsOp) -> list[Any]:
-        """Whole rows, element by element."""
-        addresses, fmt = np.asarray(run.value(op.pointers)), pointee_format(op.pointers.type)
-        chosen = np.broadcast_to(True, addresses.shape)
+        """Whoever points to a chunk of a row has all of it stored."""
+        layout, fmt = layout_of(op.pointers.type), pointee_format(op.pointers.type)
+        if layout is None:
+            raise InterpreterError("pointers of rows have no layout", op)
+        tile, chosen = WholeTiles(run, op).value(op.value), owned(layout)
         if op.mask is not None:
-            chosen = np.asarray(run.value(op.mask))
-        value = np.asarray(run.value(op.value))
-        run.memory.scatter(addresses[chosen], to_bits(value[chosen], fmt))
+            chosen = chosen & np.asarray(run.value(op.mask))
+        rows, columns = np.unravel_index(element_indices(layout)[chosen], layout.shape)
+        along = np.arange(op.chunk.data)
+        values = tile[rows[:, None], columns[:, None] + along].reshape(-1)
+        first = np.asarray(run.value(op.pointers))[chosen]
+        addresses = (first[:, None] + along * fmt.storage.itemsize).reshape(-1)
+        run.memory.scatter(addresses, to_bits(values, fmt))
         return [None]
 
     def atomic(self, rule: EffectRule, addressed: Callable[..., Any]) -> EffectRule:

@@ -233,17 +233,22 @@ def _as_one_program(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.Fu
 
 
 def _gathered_in_rounds(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> aa.FuncOp | None:
-    """The kernel that gathers rows, whose tile blocks divide all tiles of the grid, two at once;
-    None if it gathers none, or cannot be such a one.
+    """The kernel that gathers rows, and scatters those of its results, whose tile blocks divide all
+    tiles of the grid, two at once; None if it does not, or cannot be such a one.
     """
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_pairs_of_tiles
     from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import TwoTilesByOneLoop
+    from tileiras.planning.memory_order import WRITES
 
     is_gathered = any(pipeline.gathers for pipeline in plan.pipelines)
     if not is_gathered or plan.warpgroups == 1 or len(plan.dots) != 1:
         return None
+    # What is stored through views is not measured.
+    writes = [op for op in func.walk() if isinstance(op, WRITES)]
+    if _is_gathered_in_words(plan) or not all(isinstance(op, aa.StoreOp) for op in writes):
+        return None
     pairs = with_pairs_of_tiles(func, target.performance)
-    if pairs is None or _is_gathered_in_words(plan) or not TwoTilesByOneLoop(pairs).join():
+    if pairs is None or not TwoTilesByOneLoop(pairs).join():
         return None
     return _checked(pairs.func, "blocks", target)
 

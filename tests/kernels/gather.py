@@ -271,3 +271,28 @@ def right_case(is_transposed: bool) -> Case:
     above, below = right[rows].astype(np.float32)[:64], right[rows].astype(np.float32)[64:]
     wanted = first @ above.T + second @ below.T if is_transposed else first @ above + second @ below
     return Case([left, right, np.zeros_like(wanted), rows, np.int32(128)], (1, 1, 1), wanted)
+
+
+def routed_case(tiles: int, hidden: int, wide: int) -> Case:
+    """For `routed_experts.mlir`: slots in any order, the last 48 of them padding.
+
+    Of three tiles the second one has the first one's expert.
+    """
+    rng = np.random.default_rng(tiles)
+    slots = 128 * tiles - 48
+    tokens = quarters(rng, slots // 96 * 16 + 16, hidden)
+    weights = quarters(rng, 16, wide, hidden)
+    order = np.full(128 * tiles, slots, np.int32)
+    order[:slots] = rng.permutation(slots)
+    chosen = rng.integers(0, 4, tiles).astype(np.int32)
+    chosen[1::3] = chosen[0::3][: len(chosen[1::3])]
+    out, wanted = np.zeros((slots, wide), np.float16), np.zeros((slots, wide), np.float16)
+    for row, slot in enumerate(order):
+        if slot < slots:
+            source = tokens[slot // 6].astype(np.float32)
+            wanted[slot] = weights[chosen[row // 128]].astype(np.float32) @ source
+    arguments: list[Any] = []
+    for array in (tokens, weights, out, order, chosen):
+        steps = [step // array.itemsize for step in array.strides]
+        arguments += [array, *array.shape, *steps]
+    return Case(arguments, (tiles * -(-wide // 128), 1, 1), wanted, 12)

@@ -335,6 +335,22 @@ class MemoryRules:
         run.memory.scatter(access.addresses[chosen], to_bits(value[chosen], fmt))
         return [None]
 
+    def store_rows(self, run: BlockRun, op: tas.StoreRowsOp) -> list[Any]:
+        """Whoever points to a chunk of a row has all of it stored."""
+        layout, fmt = layout_of(op.pointers.type), pointee_format(op.pointers.type)
+        if layout is None:
+            raise InterpreterError("pointers of rows have no layout", op)
+        tile, chosen = WholeTiles(run, op).value(op.value), owned(layout)
+        if op.mask is not None:
+            chosen = chosen & np.asarray(run.value(op.mask))
+        rows, columns = np.unravel_index(element_indices(layout)[chosen], layout.shape)
+        along = np.arange(op.chunk.data)
+        values = tile[rows[:, None], columns[:, None] + along].reshape(-1)
+        first = np.asarray(run.value(op.pointers))[chosen]
+        addresses = (first[:, None] + along * fmt.storage.itemsize).reshape(-1)
+        run.memory.scatter(addresses, to_bits(values, fmt))
+        return [None]
+
     def atomic(self, rule: EffectRule, addressed: Callable[..., Any]) -> EffectRule:
         """An atomic: done by owners, hence as on the whole tile."""
 
@@ -422,6 +438,7 @@ def effect_rules(
         tas.MmaScaledDotOp: _whole_pure(scaled_dot_rule(equivalents)),
         tas.AsyncCopyOp: memory.async_copy,
         tas.StoreOp: memory.store,
+        tas.StoreRowsOp: memory.store_rows,
         tas.TiledLoadOp: memory.tiled_load,
         tas.TiledStoreOp: memory.tiled_store,
     }

@@ -83,7 +83,7 @@ def _with_and_without_stores(
     delayed = options.switch(DELAY_TMA_STORE_WAIT) is not False
     plan = _with_stores(func, roles, target, options.switch(PREFER_TMA), delayed)
     yield plan
-    if plan.stores:
+    if plan.stores or plan.row_stores:
         yield replace(roles, are_stores_delayed=delayed)
 
 
@@ -102,4 +102,8 @@ def _with_stores(
         from tileiras.planning.warp_roles.store_warp import with_store_warp
 
         roles = with_store_warp(func, roles, target)
+    elif func.two_tiles is not None and func.static_tile_scheduler is not None:
+        from tileiras.planning.operands.row_stores import row_stores
+
+        roles = replace(roles, row_stores=row_stores(func, roles))
     return roles

@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.kernels.gather import quarters
+from tests.kernels.gather import routed_case
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import Limits, run_ptx
 from tileiras.options import CompileOptions
 
 ROUTED = Path(__file__).parents[2] / "kernels" / "routed_experts.mlir"
-EXPERTS, WIDE = 16, 256
 
 
 def ptx_of(source: bytes) -> str:
@@ -26,29 +25,14 @@ def ptx_of(source: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("tiles", "hidden", "resident"), [(8, 272, 1), (5, 80, 2), (1, 80, 132)], ids=str
+    ("tiles", "hidden", "wide", "resident"),
+    [(8, 272, 256, 1), (5, 80, 208, 2), (3, 80, 144, 1), (1, 80, 256, 132)],
+    ids=str,
 )
-def test_two_tiles_gather_their_own_rows(tiles: int, hidden: int, resident: int) -> None:
-    """Eight tiles and five, several for a CTA; one tile."""
+def test_two_tiles_gather_their_own_rows(tiles: int, hidden: int, wide: int, resident: int) -> None:
+    """Eight tiles of rows and five, several for a CTA, an odd number in all; ragged columns."""
     text = ptx_of(ROUTED.read_bytes())
     assert "cp.async.cg" in text and text.count("wgmma.mma_async") > 1
-    rng = np.random.default_rng(tiles)
-    slots = 128 * tiles - 48
-    tokens = quarters(rng, slots // 96 * 16 + 16, hidden)
-    weights = quarters(rng, EXPERTS, WIDE, hidden)
-    order = np.full(128 * tiles, slots, np.int32)
-    order[:slots] = rng.permutation(slots)
-    chosen = rng.integers(0, 4, tiles).astype(np.int32)
-    chosen[1::3] = chosen[0::3][: len(chosen[1::3])]
-    out, wanted = np.zeros((slots, WIDE), np.float16), np.zeros((slots, WIDE), np.float16)
-    for row, slot in enumerate(order):
-        if slot < slots:
-            source = tokens[slot // 6].astype(np.float32)
-            wanted[slot] = weights[chosen[row // 128]].astype(np.float32) @ source
-    arguments: list[object] = []
-    for array in (tokens, weights, out, order, chosen):
-        steps = [step // array.itemsize for step in array.strides]
-        arguments += [array, *array.shape, *steps]
-    grid = (tiles * (WIDE // 128), 1, 1)
-    run_ptx(text, arguments, grid, limits=Limits(resident=resident))
-    np.testing.assert_array_equal(out, wanted)
+    case = routed_case(tiles, hidden, wide)
+    run_ptx(text, case.arguments, case.grid, limits=Limits(resident=resident))
+    np.testing.assert_array_equal(case.arguments[case.output], case.wanted)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from tests.kernels.product_text import ProductKernel
+from tests.kernels.product_text import Order, ProductKernel
 from tests.kernels.random_products import make_case
 from tests.kernels.stage_comparison import passes
 from tests.kernels.unchanged import changing
@@ -55,6 +55,25 @@ def test_one_tile_each_is_clustered_only_if_asked_for():
 
 def test_one_cta_can_be_asked_for():
     assert kernel_of(placed(replace(PERSISTENT, cluster=1).text())).cluster_size == 1
+
+
+LOOKED_UP = """    %entry = offset %locks, %column : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %group, %known = load_ptr_tko weak %entry token=%t0 : tile<ptr<i32>> -> tile<i32>, token
+    %place = addi %column, %group : tile<i32>
+    %sum = for"""
+
+
+@pytest.mark.parametrize(
+    ("order", "rows", "size"), [("rows", "", 2), ("columns", "", 1), ("columns", "%one", 2)]
+)
+def test_neighbours_have_to_have_a_tile_in_common_mostly(order: Order, rows: str, size: int):
+    """B is looked up. A is the same along a row of tiles, or where a row of tiles is one tile."""
+    text = replace(PERSISTENT, order=order).text()
+    text = text.replace("    %sum = for", LOOKED_UP).replace("%pB[%k, %column]", "%pB[%k, %place]")
+    if rows:
+        one = f"{rows} = mini %tiles#0, %c1 signed : tile<i32>\n    %total = muli"
+        text = text.replace("%total = muli", one).replace("%tile, %tiles#0", f"%tile, {rows}")
+    assert kernel_of(placed(text)).cluster_size == size
 
 
 def test_a_tile_beyond_the_registers_is_divided():

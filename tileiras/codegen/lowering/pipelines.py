@@ -353,6 +353,8 @@ class RoleState:
     maps: RoleState.Maps | None = None
     own_store_maps: RoleState.Maps | None = None
     """Those that the store warp makes for itself, in a slot of its own."""
+    row_buffer: llvm_memory.GlobalOp | None = None
+    """Where tiles lie whose rows are on their way out."""
     store_loop: aa.ForOp | None = None
     """The loop in front of which it makes them, None if it has to at its start."""
     store_makers: list[pl.MakeTensorMapOp] = field(default_factory=list[pl.MakeTensorMapOp])

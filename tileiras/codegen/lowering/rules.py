@@ -97,6 +97,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     "exchange": EXCHANGE_OPS,
     "fma_dot": (tas.FmaDotOp,),
     "mma_dot": (tas.MmaDotOp, tas.MmaScaledDotOp),
+    "row_stores": (tas.StoreRowsOp,),
     "multimem": (aa.MultimemLoadOp, aa.MultimemStoreOp, aa.MultimemReduceOp),
     "packing": (aa.PackOp, aa.UnpackOp),
     "printing": (aa.PrintOp,),

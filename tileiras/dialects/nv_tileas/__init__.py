@@ -17,6 +17,7 @@ from tileiras.dialects.nv_tileas.memory import (
     LoadOp,
     ReadStageOp,
     StoreOp,
+    StoreRowsOp,
     TiledLoadOp,
     TiledStoreOp,
 )
@@ -51,6 +52,7 @@ NvTileAS = Dialect(
         MmaScaledDotOp,
         AsyncCopyOp,
         StoreOp,
+        StoreRowsOp,
         TiledLoadOp,
         TiledStoreOp,
         *WARP_ROLE_OPS,
@@ -87,6 +89,7 @@ __all__ = [
     "NvTileAS",
     "AsyncCopyOp",
     "StoreOp",
+    "StoreRowsOp",
     "TiledLoadOp",
     "TiledStoreOp",
     "encoded",

@@ -109,6 +109,18 @@ class StoreOp(StoreBase):
 
 
 @irdl_op_definition
+class StoreRowsOp(StoreBase):
+    """Scatters the rows of a tile, through shared memory.
+
+    The tile comes from the registers of a product. Pointers and the mask have the first element of
+    every `chunk` of a row, a row in each thread; the elements of a row follow each other.
+    """
+
+    name = "nv_tileas.store_rows"
+    chunk = prop_def(IntAttr)
+
+
+@irdl_op_definition
 class AllocTensorOp(IRDLOperation):
     """Shared memory for `stages` tiles of the type of its result, which lie one behind the other.
 

@@ -20,8 +20,11 @@ from xdsl.irdl import irdl_attr_definition
 
 from tileiras.dialects.named_values import NamedValues
 
-PLAN, PIPELINES, PIPELINE, MMA, BY_TMA = NAMES = ("plan", "pipelines", "pipeline", "mma", "by_tma")
-"""Names of the attributes: of functions, functions, loads, products and stores."""
+PLAN, PIPELINES, PIPELINE, MMA = "plan", "pipelines", "pipeline", "mma"
+"""Names of the attributes of functions, functions, loads and products."""
+BY_TMA, BY_ROWS = "by_tma", "by_rows"
+"""And of stores: tiles that leave by TMA, or row by row."""
+NAMES = (PLAN, PIPELINES, PIPELINE, MMA, BY_TMA, BY_ROWS)
 STRATEGY = "strategy"
 """The attribute of a function that says which strategy the other attributes are of."""
 

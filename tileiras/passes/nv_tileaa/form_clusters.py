@@ -65,7 +65,7 @@ class FormClustersPass(IrPass):
     Leaves   kernels that are not specialised; kernels whose tile blocks may wait for each other;
              kernels in which control flow around copies depends on the tile block in another way
              than shown; loops over tiles that carry more than tokens, since one CTA of a cluster
-             may run an iteration more
+             may run an iteration more; kernels whose neighbours seldom have a tile in common
     """
 
     name = "form-clusters"
@@ -240,7 +240,11 @@ def _may_cluster(
         return False
     if not plan.is_in_tmem and not target.has(Feature.WGMMA):
         return False
-    return not any(map(carries, cluster.loops)) and would_share(func, plan, cluster)
+    # Of tcgen05 a cluster multiplies together, too; who asks for one gets it.
+    in_any_case = plan.is_in_tmem or integer_hint(func, "num_cta_in_cga") is not None
+    if any(map(carries, cluster.loops)):
+        return False
+    return would_share(func, plan, cluster, mostly=not in_any_case)
 
 
 def _cluster(changed: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:

@@ -8,18 +8,24 @@ static tile scheduler.
 There are as many tile blocks as SMs then (`static_tile_scheduler`); the others that are launched
 leave at once. So a CTA loads the next tile while it stores one, and none waits for another one to
 end.
+
+Of tiles that are computed two at once an iteration has the number of two neighbours along the first
+axis (`with_pairs_of_tiles`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from xdsl.dialects.builtin import UnitAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import UnitAttr, i1, i32
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
     IntegerOverflow,
     IntegerOverflowAttr,
     RoundingMode,
@@ -27,13 +33,34 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
+from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.strategy import without_strategy
-from tileiras.planning.tile_scheduler.joinable import may_loop_over_tiles, varying_operations
+from tileiras.planning.tile_scheduler.joinable import TILES, may_loop_over_tiles, varying_operations
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
 _WRAPPING = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
+_ROUNDED_UP = {"rounding": RoundingModeAttr(RoundingMode.POSITIVE_INF), "signedness": _UNSIGNED}
+_WAVES = {
+    "rounding": RoundingModeAttr(RoundingMode.POSITIVE_INF),
+    "signedness": SignednessAttr(Signedness.SIGNED),
+}
+_AT_MOST = compared(ComparisonPredicate.LESS_THAN_OR_EQUAL)
+
+
+@dataclass(frozen=True)
+class PairsOfTiles:
+    """A kernel whose iterations are for two neighbours along the first axis of the grid.
+
+    `first`: the number along it of the first tile, in the loop. `both` (i1): whether there is a
+    second one.
+    """
+
+    func: aa.FuncOp
+    loop: aa.ForOp
+    first: SSAValue
+    both: SSAValue
 
 
 def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
@@ -41,7 +68,24 @@ def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
     Whether tile blocks may do each other's work is for the caller to know.
     """
-    return _with_tile_loop(func, "static_tile_scheduler")
+    changed = _copied(func, "static_tile_scheduler")
+    if changed is None:
+        return None
+    _Scheduler(changed).write()
+    return changed
+
+
+def with_pairs_of_tiles(func: aa.FuncOp, performance: Performance) -> PairsOfTiles | None:
+    """The same, where an iteration is for two tiles if the grid is large, whose second one the
+    caller has to add; None, too, where tiles have no neighbours along the first axis.
+    """
+    changed = _copied(func, "static_tile_scheduler")
+    scheduler = _Scheduler(changed) if changed is not None else None
+    if changed is None or scheduler is None or 0 not in scheduler.axes:
+        return None
+    scheduler.write_pairs(performance)
+    loop = next(op for op in changed.body.block.ops if isinstance(op, aa.ForOp))
+    return PairsOfTiles(changed, loop, *scheduler.pair)
 
 
 def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
@@ -49,16 +93,31 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
     A tile may have several loops with products, one after another (causal attention has).
     """
-    return _with_tile_loop(func, "dynamic_tile_scheduler")
+    changed = _copied(func, "dynamic_tile_scheduler", takes_over=True)
+    if changed is None:
+        return None
+    _Scheduler(changed, takes_over=True).write()
+    return changed
 
 
-def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
-    takes_over = scheduler == "dynamic_tile_scheduler"
+def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance) -> SSAValue:
+    """i1: whether so many tiles take less time two at once."""
+    at_once = performance.multiprocessors
+    times: list[SSAValue] = []
+    for size, wave in (
+        (TILES * at_once, performance.two_tiles_wave),
+        (at_once, performance.single_wave),
+    ):
+        operands = [total, builder.integer(size, i32)]
+        waves = builder.emit(aa.DivIOp, operands, [i32], _WAVES).results[0]
+        times.append(builder.scaled(waves, wave))
+    return builder.emit(aa.CmpIOp, times, [i1], _AT_MOST).results[0]
+
+
+def _copied(func: aa.FuncOp, scheduler: str, *, takes_over: bool = False) -> aa.FuncOp | None:
     if not may_loop_over_tiles(func, takes_over=takes_over):
         return None
     changed = without_strategy(func)
-    source = changed.body.block
-    numbers = [op for op in source.ops if isinstance(op, aa.GetProgramIdOp)]
     for op in list(changed.walk()):
         if isinstance(op, aa.GetNumProgramsOp):
             properties, location = op.properties, op.location
@@ -66,53 +125,84 @@ def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
                 result_types=[i32], properties=properties, location=location
             )
             Rewriter.replace_op(op, size)
-    varying = varying_operations(changed)
-    _put_into_loop(source, varying, numbers, takes_over)
     changed.properties[scheduler] = UnitAttr()
     return changed
 
 
-def _put_into_loop(
-    source: Block,
-    varying: dict[Operation, None],
-    numbers: Sequence[Operation],
-    takes_over: bool,
-) -> None:
+class _Scheduler:
     """Moves what varies into a loop over tiles, whose number decides the numbers of the block."""
-    end = source.last_op
-    before, inside = ScalarBuilder(), ScalarBuilder()
-    before.location = inside.location = numbers[0].location
-    axes = {
-        op.axis.value.data
-        for op in numbers
-        if isinstance(op, aa.GetProgramIdOp) and op.result.first_use is not None
-    }
-    sizes = [before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
-    total = sizes[0]
-    # Tile blocks that differ in nothing that they ask for do the same.
-    if axes <= {0}:
-        sizes = sizes[:1]
-    else:
-        total = before.binary(aa.MulIOp, before.binary(aa.MulIOp, *sizes[:2]), sizes[2])
-    first = before.place(aa.GetProgramIdOp, 0)
-    step = total if takes_over else before.place(aa.GetNumProgramsOp, 0)
-    how = {"takes_over": UnitAttr()} if takes_over else {}
-    inside.block = body = Block(arg_types=[i32])
-    places = _places(inside, body.args[0], sizes)
-    for op in numbers:
-        if isinstance(op, aa.GetProgramIdOp) and op.axis.value.data in axes:
-            op.result.replace_all_uses_with(places[op.axis.value.data])
-    for op in list(source.ops):
-        if op in varying and op is not end:
-            op.detach()
-            if op in numbers:
-                op.erase()
-            else:
-                body.add_op(op)
-    inside.emit(aa.ContinueOp)
-    before.emit(aa.ForOp, [first, total, step], (), how, [Region(body)])
-    if end is not None:
-        before.put_before(end)
+
+    def __init__(self, func: aa.FuncOp, *, takes_over: bool = False):
+        self.source = func.body.block
+        self.takes_over = takes_over
+        self.numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
+        self.varying = varying_operations(func)
+        self.axes = {op.axis.value.data for op in self.numbers if op.result.first_use is not None}
+        self.before, self.inside = ScalarBuilder(), ScalarBuilder()
+        self.before.location = self.inside.location = self.numbers[0].location
+        self.inside.block = Block(arg_types=[i32])
+
+    def write(self) -> None:
+        """An iteration for each tile."""
+        sizes, total = self._sizes()
+        places = _places(self.inside, self.inside.block.args[0], sizes)
+        self._write(places, total)
+
+    def write_pairs(self, performance: Performance) -> None:
+        """An iteration for two tiles, `pair`, where the grid has so many that it pays."""
+        before, inside = self.before, self.inside
+        [along, *others], total = self._sizes()
+        pays = pairs_pay(before, total, performance)
+        operands = [along, before.integer(TILES, i32)]
+        halves = before.emit(aa.DivIOp, operands, [i32], _ROUNDED_UP).results[0]
+        steps = before.emit(aa.SelectOp, [pays, halves, along], [i32]).results[0]
+        total = self._product([steps, *others])
+        [number, *places] = _places(inside, inside.block.args[0], [steps, *others])
+        operands = [pays, inside.scaled(number, TILES), number]
+        first = inside.emit(aa.SelectOp, operands, [i32]).results[0]
+        following = inside.binary(aa.AddIOp, first, inside.integer(1, i32))
+        is_there = inside.emit(aa.CmpIOp, [following, along], [i1], LESS).results[0]
+        both = inside.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
+        self.pair = (first, both)
+        self._write([first, *places], total)
+
+    def _sizes(self) -> tuple[list[SSAValue], SSAValue]:
+        """Of the grid along its axes, and of all of it.
+
+        Tile blocks that differ in nothing that they ask for do the same.
+        """
+        sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
+        if self.axes <= {0}:
+            sizes = sizes[:1]
+        return sizes, self._product(sizes)
+
+    def _product(self, sizes: Sequence[SSAValue]) -> SSAValue:
+        total = sizes[0]
+        for size in sizes[1:]:
+            total = self.before.binary(aa.MulIOp, total, size)
+        return total
+
+    def _write(self, places: Sequence[SSAValue], total: SSAValue) -> None:
+        """The loop over so many iterations, for tiles at `places`."""
+        before, source, body = self.before, self.source, self.inside.block
+        end = source.last_op
+        first = before.place(aa.GetProgramIdOp, 0)
+        step = total if self.takes_over else before.place(aa.GetNumProgramsOp, 0)
+        how = {"takes_over": UnitAttr()} if self.takes_over else {}
+        for op in self.numbers:
+            if op.axis.value.data in self.axes:
+                op.result.replace_all_uses_with(places[op.axis.value.data])
+        for op in list(source.ops):
+            if op in self.varying and op is not end:
+                op.detach()
+                if op in self.numbers:
+                    op.erase()
+                else:
+                    body.add_op(op)
+        self.inside.emit(aa.ContinueOp)
+        before.emit(aa.ForOp, [first, total, step], (), how, [Region(body)])
+        if end is not None:
+            before.put_before(end)
 
 
 def _places(builder: ScalarBuilder, number: SSAValue, sizes: Sequence[SSAValue]) -> list[SSAValue]:

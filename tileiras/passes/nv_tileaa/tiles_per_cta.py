@@ -34,10 +34,11 @@ class TilesPerCtaPass(IrPass):
     iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
     is large (`two_tiles_of_grid.py`): by one program, where a tile alone loses nothing by it, whose
     second product has a condition. If a warp of its own can store, such a kernel becomes
-    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). Two
-    tiles of 64 rows whose rows follow each other may be one large tile (`tiles_as_one.py`). No tile
-    block has more to do than before: if in the last round there are no more tiles than tile blocks,
-    each block computes one.
+    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). So does
+    one that gathers rows and scatters those of its results, by one program for two tiles and one
+    (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
+    tile (`tiles_as_one.py`). No tile block of a loop has more to do than before: if in the last
+    round there are no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -145,13 +146,27 @@ def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    is_scheduled = way in (Way.ROWS, Way.SCHEDULE)
-    changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
-    if changed is None or not _join(changed, way, target):
+    if way is Way.GATHERED:
+        changed = _gathered(func, target)
+    else:
+        is_scheduled = way in (Way.ROWS, Way.SCHEDULE)
+        changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
+        if changed is not None and not _join(changed, way, target):
+            return None
+    if changed is None:
         return None
     how = {Way.ROWS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
     changed.properties["two_tiles"] = StringAttr(how)
     return changed
+
+
+def _gathered(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """A copy that gathers rows for two tiles of a static tile scheduler at once."""
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_pairs_of_tiles
+    from tileiras.passes.nv_tileaa.two_tiles_by_one_loop import TwoTilesByOneLoop
+
+    pairs = with_pairs_of_tiles(func, target.performance)
+    return pairs.func if pairs is not None and TwoTilesByOneLoop(pairs).join() else None
 
 
 def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i1
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import UnitAttr, i1, i32
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -14,7 +14,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.planning.tile_scheduler.joinable import is_same_for_both
+from tileiras.planning.operands.tma_stores import EACH_TILE
+from tileiras.planning.tile_scheduler.joinable import TILES, is_same_for_both
 
 
 class TwoTiles:
@@ -107,3 +108,51 @@ class TwoTiles:
             own = made.results[start : start + len(carried)]
             values.update(zip(loop.results, own, strict=True))
         return True
+
+    def _finish_each(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
+        """What follows the products: a loop that does it for the first tile, and the second if
+        there is one.
+
+        Views are made again there: their users must see how.
+        """
+        builder, outer, (first, second) = self.builder, self.builder.block, self.values
+        sums = set(loop.results)
+        used = [value for value in _needed(after) if value not in sums]
+        views, others = apart([value for value in used if not self._are_same([value])])
+        needed = [value for value in others if not self._are_same([value])]
+        handed = [*loop.results, *needed]
+        types = [value.type for value in handed]
+        builder.block = body = Block(arg_types=[i32, *types])
+        values = first | dict(zip(handed, body.args[1:], strict=True))
+        for op in (*views, *after):
+            body.add_op(op.clone(values))
+        builder.emit(aa.ContinueOp, [second[value] for value in handed])
+        builder.block = outer
+        one, two = (builder.integer(count, i32) for count in (1, TILES))
+        count = builder.emit(aa.SelectOp, [both, two, one], [i32]).results[0]
+        operands = [builder.integer(0, i32), count, one, *(first[value] for value in handed)]
+        made = builder.emit(aa.ForOp, operands, types, {"no_unroll": UnitAttr()}, [Region(body)])
+        made.attributes[EACH_TILE] = UnitAttr()
+
+
+def apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
+    """What makes those of the values that are views, in order, and all else that is needed."""
+    makers: dict[Operation, None] = {}
+    others: dict[SSAValue, None] = {}
+    pending = list(values)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, OpResult) and isinstance(value.op, aa.MakeMemRefOp | aa.BlockTileOp):
+            makers[value.op] = None
+            pending += value.op.operands
+        else:
+            others[value] = None
+    block = next(iter(makers)).parent_block() if makers else None
+    in_order = [op for op in block.ops if op in makers] if block is not None else []
+    return in_order, list(others)
+
+
+def _needed(after: Sequence[Operation]) -> list[SSAValue]:
+    """What operations need, and those in them."""
+    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
+    return list(dict.fromkeys(operands))

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import UnitAttr, i1, i32
-from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
-    RoundingMode,
-    RoundingModeAttr,
     Signedness,
     SignednessAttr,
 )
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.two_tiles import TwoTiles
-from tileiras.planning.operands.tma_stores import EACH_TILE
+from tileiras.passes.nv_tileaa.static_tile_scheduler import pairs_pay
+from tileiras.passes.nv_tileaa.two_tiles import TwoTiles, apart
 from tileiras.planning.tile_scheduler.guards import guard_of, made_from
 from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
 from tileiras.planning.warp_roles.early_exit import early_exit
@@ -76,7 +74,8 @@ class TwoTilesOfGrid(TwoTiles):
                     self._copy_second(op)
             if not self._join_products(products, second_if=both):
                 return False
-            self._finish_each(products, after, both)
+            self._finish_each(products, after[:-1], both)
+            body.add_op(after[-1].clone(self.values[0]))
         else:
             if not self._multiply(products, before, after, both):
                 return False
@@ -96,11 +95,7 @@ class TwoTilesOfGrid(TwoTiles):
         own = builder.place(aa.GetProgramIdOp, self.axis)
         counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in GRID_AXES]
         total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
-        speed = self.performance
-        at_once = speed.multiprocessors
-        pairs = builder.scaled(self._waves(total, TILES * at_once), speed.two_tiles_wave)
-        singles = builder.scaled(self._waves(total, at_once), speed.single_wave)
-        pays = self._compare(ComparisonPredicate.LESS_THAN_OR_EQUAL, pairs, singles)
+        pays = pairs_pay(builder, total, self.performance)
         doubled = builder.scaled(own, TILES)
         first = builder.emit(aa.SelectOp, [pays, doubled, own], [i32]).results[0]
         following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
@@ -160,14 +155,6 @@ class TwoTilesOfGrid(TwoTiles):
                 self.builder.block.add_op(op.clone(values))
         return values[value]
 
-    def _waves(self, count: SSAValue, at_once: int) -> SSAValue:
-        """How often `at_once` of so many tile blocks run."""
-        builder = self.builder
-        rounding = RoundingModeAttr(RoundingMode.POSITIVE_INF)
-        properties = {"rounding": rounding, "signedness": self.sign}
-        operands = [count, builder.integer(at_once, i32)]
-        return builder.emit(aa.DivIOp, operands, [i32], properties).results[0]
-
     def _leave_if(self, condition: SSAValue) -> None:
         """Ends the tile block."""
         then = Block()
@@ -199,7 +186,7 @@ class TwoTilesOfGrid(TwoTiles):
         if not self._join_products(loop):
             return False
         differing = [value for value in _used(before, after) if first[value] is not second[value]]
-        self.views, others = _apart(differing)
+        self.views, others = apart(differing)
         needed = [value for value in others if first[value] is not second[value]]
         results = [*self._both(loop.results), *(second[value] for value in needed)]
         builder.location = loop.location
@@ -227,32 +214,6 @@ class TwoTilesOfGrid(TwoTiles):
         self.builder.only_if(both, then)
         body.add_op(after[-1].clone(first))
 
-    def _finish_each(self, loop: aa.ForOp, after: Sequence[Operation], both: SSAValue) -> None:
-        """What follows the products: a loop that does it for the first tile, and the second if
-        there is one.
-
-        Views are made again there: their users must see how.
-        """
-        builder, outer, (first, second) = self.builder, self.builder.block, self.values
-        sums = set(loop.results)
-        used = [value for value in _needed(after) if value not in sums]
-        views, others = _apart([value for value in used if not self._are_same([value])])
-        needed = [value for value in others if not self._are_same([value])]
-        handed = [*loop.results, *needed]
-        types = [value.type for value in handed]
-        builder.block = body = Block(arg_types=[i32, *types])
-        values = first | dict(zip(handed, body.args[1:], strict=True))
-        for op in (*views, *after[:-1]):
-            body.add_op(op.clone(values))
-        builder.emit(aa.ContinueOp, [second[value] for value in handed])
-        builder.block = outer
-        one, two = (builder.integer(count, i32) for count in (1, TILES))
-        count = builder.emit(aa.SelectOp, [both, two, one], [i32]).results[0]
-        operands = [builder.integer(0, i32), count, one, *(first[value] for value in handed)]
-        made = builder.emit(aa.ForOp, operands, types, {"no_unroll": UnitAttr()}, [Region(body)])
-        made.attributes[EACH_TILE] = UnitAttr()
-        outer.add_op(after[-1].clone(first))
-
 
 def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAValue]:
     """What the first operations give to the others."""
@@ -262,26 +223,3 @@ def _used(before: Sequence[Operation], after: Sequence[Operation]) -> list[SSAVa
         for op in outer.walk():
             found.update(dict.fromkeys(value for value in op.operands if value in given))
     return list(found)
-
-
-def _apart(values: Sequence[SSAValue]) -> tuple[list[Operation], list[SSAValue]]:
-    """What makes those of the values that are views, in order, and all else that is needed."""
-    makers: dict[Operation, None] = {}
-    others: dict[SSAValue, None] = {}
-    pending = list(values)
-    while pending:
-        value = pending.pop()
-        if isinstance(value, OpResult) and isinstance(value.op, aa.MakeMemRefOp | aa.BlockTileOp):
-            makers[value.op] = None
-            pending += value.op.operands
-        else:
-            others[value] = None
-    block = next(iter(makers)).parent_block() if makers else None
-    in_order = [op for op in block.ops if op in makers] if block is not None else []
-    return in_order, list(others)
-
-
-def _needed(after: Sequence[Operation]) -> list[SSAValue]:
-    """What operations need, and those in them."""
-    operands = (operand for outer in after for op in outer.walk() for operand in op.operands)
-    return list(dict.fromkeys(operands))

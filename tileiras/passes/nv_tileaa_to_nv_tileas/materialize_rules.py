@@ -26,6 +26,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.assigned import IN_WORDS, AccessAttr, FmaAttr, MmaSyncAttr
 from tileiras.dialects.nv_tileas.encoding import encoded, layout_of
+from tileiras.dialects.nv_tileas.plan import BY_ROWS
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.async_copy import ASYNC_COPY_RULES
 from tileiras.passes.nv_tileaa_to_nv_tileas.exchange import EXCHANGE_RULES
@@ -269,6 +270,8 @@ def _place_pointer_access(materializer: Materializer, op: Operation) -> Sequence
         and materializer.consumer.brings(op)
     ):
         return materializer.consumer.place_load(materializer, op)
+    if isinstance(op, aa.StoreOp) and BY_ROWS in op.attributes:
+        return _place_row_store(materializer, op)
     target = tas.LoadOp if isinstance(op, LoadBase) else tas.StoreOp
     if not is_tensor(op.pointers):
         properties = dict(op.properties) | {"vector": IntAttr(1), "axis": IntAttr(0)}
@@ -286,6 +289,19 @@ def _place_pointer_access(materializer: Materializer, op: Operation) -> Sequence
     types = [_typed(result, layout) for result in op.results]
     built = materializer.emit(target, operands, types, properties).results
     return [materializer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
+
+
+def _place_row_store(materializer: Materializer, op: aa.StoreOp) -> Sequence[SSAValue]:
+    """The tile as a product leaves it, pointers and mask by rows."""
+    access = access_of(op, shape_of(op.pointers), materializer.num_warps)
+    tensors = [op.pointers, op.value, *([op.mask] if op.mask is not None else [])]
+    layouts = materializer.operand_layouts(op, tensors)
+    operands = list(map(materializer.in_layout, tensors, layouts))
+    if op.token is not None:
+        operands.append(materializer.plain(op.token))
+    properties = dict(op.properties) | {"chunk": access.vector}
+    types = [op.result_token.type]
+    return materializer.emit(tas.StoreRowsOp, operands, types, properties).results
 
 
 def _place_atomic(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:

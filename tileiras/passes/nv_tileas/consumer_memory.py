@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.errors import CompileError
@@ -17,6 +20,7 @@ from tileiras.planning.resources.cta import LEAST_SCRATCH
 from tileiras.planning.resources.smem import least_bytes, sent_bytes
 from tileiras.planning.resources.stages import MOST_SCRATCH
 
+WARPS_PER_WARPGROUP = 4
 PASS_NAME = "tileas-optimize-alloc-tensor"
 
 
@@ -29,6 +33,21 @@ def sent_beside(func: aa.FuncOp, switch: pl.AgentSwitchOp, largest: int) -> int:
         if isinstance(op, aa.ShareTilesOp)
     ]
     return sum(size for size in sent if size + MOST_SCRATCH > largest)
+
+
+def row_bytes(body: Block, warps: int) -> int:
+    """Bytes for the tiles that leave row by row, which share them."""
+    stores = [op for op in body.walk() if isinstance(op, tas.StoreRowsOp)]
+    if not stores:
+        return 0
+    from tileiras.codegen.atoms.row_stages import stage_of_layout
+
+    sizes: list[int] = []
+    for op in stores:
+        layout, bits = layout_of(op.value.type), storage_bits(element_of(op.value))
+        stage = stage_of_layout(layout, warps // WARPS_PER_WARPGROUP, bits) if layout else None
+        sizes += [stage.bytes] if stage is not None else []
+    return max(sizes, default=0)
 
 
 def wanted_scratch_bytes(body: Block) -> int:
@@ -60,6 +79,10 @@ def _needed(op: Operation) -> int:
         case aa.ReduceOp() if not _wanted(op):
             return 0
         case aa.ReshapeOp() | aa.PermuteOp() | tas.TiledLoadOp() | tas.TiledStoreOp():
+            return 0
+        case tas.StoreRowsOp():
+            return 0
+        case tas.LoadOp() if isinstance(op.result.type, TensorType):
             return 0
         case _:
             return least_bytes(op)

@@ -22,6 +22,7 @@ from tileiras.errors import CompileError, InternalError
 from tileiras.passes.nv_tileas.consumer_memory import (
     least_scratch_bytes,
     most_held,
+    row_bytes,
     sent_beside,
     wanted_scratch_bytes,
 )
@@ -114,6 +115,11 @@ class PlannedKernel:
         """Whether a warp beside the producer's stores."""
         return self.switch.store is not None
 
+    @property
+    def row_bytes(self) -> int:
+        """Shared memory for tiles that leave row by row."""
+        return row_bytes(self.body, self.switch.consumer_warps.data)
+
     def forget_plan(self) -> None:
         """Takes away what was planned: it has been done."""
         self.func.attributes.pop(PLAN)
@@ -131,6 +137,9 @@ class PlannedKernel:
         wanted = min(MOST_SCRATCH, wanted_scratch_bytes(self.body))
         needed = min(scratch, least_scratch_bytes(self.body))
         own = [needs[pipeline.op.result] for pipeline in self.own]
+        if self.row_bytes:
+            # What operations may want is not worth a stage: most of it was for these rows.
+            scratch = needed
         stages = _stages(own, available, scratch, wanted)
         if stages is None or _is_tight(own, stages):
             stages = self._fitting(_stages(own, available, needed, wanted))
@@ -209,6 +218,7 @@ class PlannedKernel:
             fixed_bytes(pipelines, maps, self.has_store_warp)
             + self.plan.integer("smem_transpose")
             + (pieces if have_own else 0)
+            + self.row_bytes
         )
 
     def _bytes_of(self, storage: SSAValue | None, chosen: Mapping[SSAValue, int]) -> int:

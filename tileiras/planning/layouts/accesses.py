@@ -19,7 +19,7 @@ from tileiras.dialects.nv_tileas.assigned import (
     access_attribute,
     layout_attribute,
 )
-from tileiras.dialects.nv_tileas.plan import BY_TMA, PIPELINE
+from tileiras.dialects.nv_tileas.plan import BY_ROWS, BY_TMA, PIPELINE
 from tileiras.errors import InternalError
 from tileiras.planning.access import LINE_BYTES, SECTOR_BYTES, AccessPlan, plan_reduction
 from tileiras.planning.layouts.equivalence_classes import ViewAccess
@@ -83,6 +83,8 @@ class AccessAssigner:
                 self._assign_pipelined_load(op)
             case aa.MultimemLoadOp() | aa.MultimemStoreOp() | aa.MultimemReduceOp():
                 self._assign_multimem(op)
+            case aa.StoreOp() if BY_ROWS in op.attributes:
+                self._assign_row_store(op)
             case LoadBase() | StoreBase():
                 self._assign_pointer_access(op)
             case _:
@@ -111,6 +113,20 @@ class AccessAssigner:
         natural = self._writer.classes.natural(op.value)
         layout = natural if natural is not None and natural in ways else ways[0]
         self._writer.take(op, [(op.value, layout)])
+
+    def _assign_row_store(self, op: aa.StoreOp) -> None:
+        """From the registers that a product leaves its result in; pointers by rows."""
+        from tileiras.codegen.atoms.store_pieces import Held, stored_layout
+
+        access = self._writer.classes.pointer_access(op)
+        if access is None:
+            raise InternalError("rows without pointers are stored", where="planning")
+        self._set(op, access)
+        held = Held.COLUMNS if self._are_transposed else Held.ROWS
+        layout = stored_layout(shape_of(op.value), self._warpgroups, held)
+        pointers = [op.pointers, *([op.mask] if op.mask is not None else [])]
+        asked = [(value, access.layout) for value in pointers]
+        self._writer.take(op, [asked[0], (op.value, layout), *asked[1:]])
 
     def _assign_tiled_load(self, op: aa.TiledLoadOp) -> None:
         """In the layout of the result's class if that reads as well, else coalesced.
@@ -184,6 +200,8 @@ class AccessAssigner:
             return
         is_load = isinstance(op, LoadBase)
         wanted = self._writer.settled(op.results[0]) if is_load else access.layout
+        if is_load and wanted in self._writer.classes.row_layouts:
+            access = access.at(wanted)
         layout = wanted if access.suits(wanted) else access.layout
         self._set(op, AccessPlan(access.axis, access.vector, layout))
         for operand in op.operands:

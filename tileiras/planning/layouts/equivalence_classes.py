@@ -25,6 +25,7 @@ from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.rearranged import result_layout, source_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
+from tileiras.dialects.nv_tileas.plan import BY_ROWS
 from tileiras.planning.access import (
     AccessPlan,
     is_widest,
@@ -78,6 +79,8 @@ class EquivalenceClasses:
         self._spread: set[aa.TiledLoadOp] = set()
         self._epilogues = Epilogues(self._reads_as_well)
         self._has_products = True
+        self.row_layouts: set[LinearLayout] = set()
+        """Of what there is for each row of a tile that is stored row by row."""
 
     # union-find
 
@@ -205,7 +208,27 @@ class EquivalenceClasses:
         access = self.pointer_access(op)
         if access is not None:
             self.preference(op.pointers, PRIORITY_LOAD, access.vector, access.layout)
-            self.preference(op.value, PRIORITY_STORE, access.vector, access.layout)
+            if BY_ROWS in op.attributes:
+                self._prefer_rows(op, access.layout)
+            else:
+                self.preference(op.value, PRIORITY_STORE, access.vector, access.layout)
+
+    def _prefer_rows(self, op: aa.StoreOp, layout: LinearLayout) -> None:
+        """What says where rows go is wanted by the thread of each row, from the load on."""
+        layout = layout.slice(1).without_register_duplicates()
+        self.row_layouts.add(layout)
+        seen: set[SSAValue] = set()
+        pending = [op.pointers, *([op.mask] if op.mask is not None else [])]
+        while pending:
+            value = pending.pop()
+            if value in seen or not is_tensor(value):
+                continue
+            seen.add(value)
+            maker = value.owner
+            if is_lazy(value) or isinstance(maker, ElementwiseOp):
+                pending += maker.operands if isinstance(maker, Operation) else ()
+            elif shape_of(value) == layout.shape:
+                self.preference(value, PRIORITY_DOT, 0, layout)
 
     def _reads_as_well(self, load: Operation, dot: aa.ProductOp) -> bool:
         """Whether a load may go straight to the layout of a product."""
@@ -234,7 +257,10 @@ class EquivalenceClasses:
         """How an access through pointers is done best; None for one of scalars."""
         found = self._accesses.get(op)
         if found is None:
-            found = plan_pointer_access(op, self.num_warps)
+            if isinstance(op, aa.StoreOp) and BY_ROWS in op.attributes:
+                found = _row_access(op, self.num_warps)
+            else:
+                found = plan_pointer_access(op, self.num_warps)
             if found is not None:
                 self._accesses[op] = found
         return found
@@ -392,6 +418,14 @@ class EquivalenceClasses:
                     if natural is not None:
                         return natural
         return None
+
+
+def _row_access(op: aa.StoreOp, warps: int) -> AccessPlan | None:
+    """A store of rows, each by one thread."""
+    from tileiras.planning.operands.row_stores import chunk_of, pointers_layout
+
+    layout = pointers_layout(op, warps)
+    return AccessPlan(1, chunk_of(op), layout) if layout is not None else None
 
 
 def _is_read_twice(value: SSAValue) -> bool:

@@ -43,6 +43,8 @@ class RolePlan:
     """Whether the kernel is looked at as one whose tile blocks go through many tiles, and store
     again and again. Not so of what stands on a kernel.
     """
+    row_stores: tuple[aa.StoreOp, ...] = ()
+    """The tiles that leave row by row."""
 
     @property
     def is_asynchronous(self) -> bool:

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.plan import (
+    BY_ROWS,
     BY_TMA,
     MMA,
     PIPELINE,
@@ -67,6 +68,8 @@ def write_roles(func: aa.FuncOp, roles: RolePlan, num_warps: int, with_stores: b
         planned.dot.attributes[MMA] = _written_dot(planned)
     for store in roles.stores:
         store.attributes[BY_TMA] = UnitAttr()
+    for scattered in roles.row_stores:
+        scattered.attributes[BY_ROWS] = UnitAttr()
 
 
 def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> RolePlan:
@@ -88,6 +91,7 @@ def read_roles(func: aa.FuncOp, kernel: KernelPlanAttr, target: GpuTarget) -> Ro
         bool(kernel.integer("store_warp")),
         kernel.integer("smem_transpose"),
         kernel.integer("scratch"),
+        tuple(op for op in func.walk() if isinstance(op, aa.StoreOp) and BY_ROWS in op.attributes),
     )
 
 

@@ -179,6 +179,10 @@ def _rate_of(value: SSAValue, known: dict[SSAValue, VariationRate]) -> Variation
     match value.op:
         case aa.GetProgramIdOp() as op:
             rate = VariationRate.NEVER if op.axis.value.data else VariationRate.OFTEN
+        case aa.RemIOp() as op if _is_one(op.operands[1]):
+            rate = VariationRate.NEVER
+        case aa.DivIOp() as op if _is_one(op.operands[1]):
+            rate = _rate_of(op.operands[0], known)
         case aa.DivIOp() | aa.ShRIOp() as op:
             rate = min(_rate_of(op.operands[0], known), VariationRate.SELDOM)
         case aa.LoadOp() | aa.TiledLoadOp() as op:
@@ -189,6 +193,16 @@ def _rate_of(value: SSAValue, known: dict[SSAValue, VariationRate]) -> Variation
             rate = _most(op.operands, known)
     known[value] = rate
     return rate
+
+
+def _is_one(value: SSAValue) -> bool:
+    """Whether a divisor is one: rows of tiles that are taken one at a time, at most."""
+    from tileiras.planning.critical_sections import constant_scalar
+
+    owner = value.owner
+    if isinstance(owner, aa.MinIOp):
+        return any(constant_scalar(operand) == 1 for operand in owner.operands)
+    return constant_scalar(value) == 1
 
 
 def _most(values: Sequence[SSAValue], known: dict[SSAValue, VariationRate]) -> VariationRate:

@@ -159,7 +159,7 @@ def _suits(op: TmaWrite, plan: RolePlan) -> bool:
         return False
     if not (_is_from_arguments(op.view) or has_renewed_map(op)):
         return False
-    return _is_from_product(op.value, (shape[-2], shape[-1]))
+    return is_from_product(op.value, (shape[-2], shape[-1]))
 
 
 def pieces_of(op: TmaWrite, plan: RolePlan) -> PieceForm | None:
@@ -192,16 +192,22 @@ def _is_from_arguments(value: SSAValue) -> bool:
     return is_simple and all(_is_from_arguments(operand) for operand in op.operands)
 
 
-def _is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
-    """Whether elementwise operations make the value of a product, or of a loop of products."""
-    while isinstance(value, OpResult):
-        match value.op:
+def is_from_product(value: SSAValue, shape: tuple[int, int]) -> bool:
+    """Whether elementwise operations make the value of a product, or of a loop of products.
+
+    It may be one of the tiles that are computed at once, of which a loop makes the value.
+    """
+    while True:
+        match value.owner:
             case aa.DotOp() | aa.DotScaledOp() | aa.ForOp():
                 return isinstance(value.type, TensorType) and value.type.get_shape() == shape
-            case ElementwiseOp() | aa.ReshapeOp() if value.op.operands:
-                value = value.op.operands[0]
-            case aa.IfOp() if isinstance(end := value.op.then_region.block.last_op, aa.YieldOp):
-                value = end.operands[value.index]
+            case ElementwiseOp() | aa.ReshapeOp() as op if op.operands:
+                value = op.operands[0]
+            case aa.IfOp() as op if isinstance(end := op.then_region.block.last_op, aa.YieldOp):
+                value = end.operands[op.results.index(value)]
+            case Block() as body if isinstance(loop := body.parent_op(), aa.ForOp):
+                if EACH_TILE not in loop.attributes or value is body.args[0]:
+                    return False
+                value = loop.init_values[body.args.index(value) - 1]
             case _:
                 return False
-    return False

@@ -129,7 +129,7 @@ def has_room(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     own = [pipeline for pipeline, planned in pairs if planned.within is None]
     room = shared_bytes(plan.shape, target) - plan.smem_transpose - max(LEAST_SCRATCH, plan.scratch)
     room -= fixed_bytes(pipelines, _most_maps(func, plan), plan.has_store_warp)
-    room -= own_store_bytes(func, plan, plan.stores)
+    room -= own_store_bytes(func, plan, plan.stores) + _row_bytes(plan)
     stages = stages_of_pipelines(own, room)
     if stages is None:
         return False
@@ -139,6 +139,15 @@ def has_room(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
     sent = [_most_sent(op, plan, func) for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
     room -= sum(size for size in sent if size + MOST_SCRATCH > largest)
     return stages_of_pipelines(own, room) is not None
+
+
+def _row_bytes(plan: RolePlan) -> int:
+    """Shared memory for tiles that leave row by row."""
+    if not plan.row_stores:
+        return 0
+    from tileiras.planning.operands.row_stores import staged_bytes
+
+    return staged_bytes(plan)
 
 
 def _most_maps(func: aa.FuncOp, plan: RolePlan) -> int:

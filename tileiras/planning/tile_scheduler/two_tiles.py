@@ -4,6 +4,7 @@
 |---|---|---|
 | `rows` | a tile a block, of one warpgroup | tile blocks divide all; two as one of twice the rows |
 | `schedule` | a tile a block, of two | tile blocks divide all, two at once; a last one alone |
+| `gathered` | a tile a block, of gathered rows | tile blocks divide all; one program |
 | `program` | a tile a block | half of the tile blocks; one program for two tiles and for one |
 | `blocks` | a tile a block | half of the tile blocks; a program for two tiles, and one for one |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
@@ -20,7 +21,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.atoms.wgmma import K_BYTES
 from tileiras.dialects import nv_tileaa as aa
@@ -71,6 +72,7 @@ class Way(StrEnum):
 
     ROWS = "rows"
     SCHEDULE = "schedule"
+    GATHERED = "gathered"
     PROGRAM = "program"
     BLOCKS = "blocks"
     ROUNDS = "rounds"
@@ -90,6 +92,7 @@ def way_of_two_tiles(
             ways = {
                 Way.ROWS: found.do_rows_pay,
                 Way.SCHEDULE: found.does_schedule_pay,
+                Way.GATHERED: found.do_gathered_pay,
                 Way.PROGRAM: found.does_program_pay,
                 **ways,
             }
@@ -157,6 +160,22 @@ class _Ways:
         joined = pair.joined_plan()
         return self._stores(joined, joined)
 
+    def do_gathered_pay(self) -> bool:
+        """Rows that are gathered, and results that are scattered: tile blocks divide all tiles of
+        the grid, by one program for two tiles and for one.
+        """
+        plan = self.plan
+        if not self.gathers or plan.warpgroups == 1 or len(plan.dots) != 1:
+            return False
+        # What is stored through views is not measured.
+        writes = [op for op in self.func.walk() if isinstance(op, WRITES)]
+        if _is_gathered_in_words(plan) or not all(isinstance(op, aa.StoreOp) for op in writes):
+            return False
+        rates = {op.result: rate_of([op.result]) for op in self._numbers() if not _axis(op)}
+        if not rates or not may_loop_over_tiles(self.func) or self._guard() is not None:
+            return False
+        return self._pays(self._pair(rates, has_single=False, is_loop=True))
+
     def do_rows_pay(self) -> bool:
         """The same, two tiles as a large one of twice the rows."""
         plan = self.plan
@@ -218,11 +237,18 @@ class _Ways:
 
     def _pair(self, rates: Rates, *, has_single: bool, is_loop: bool = False) -> Neighbours | None:
         """Two neighbouring tiles; `is_loop`: tile blocks shall go through many."""
-        block = self.func.body.block if self.tiles is None else self.tiles.body.block
-        products = product_loop(block)
-        guard = guard_of(products) if products is not None else None
+        block, guard = self._block, self._guard()
         words = any(stores_words(op) and (is_loop or is_in_loop(op)) for op in self.func.walk())
         return neighbours(self.plan, block, rates, guard, has_single=has_single, stores_words=words)
+
+    @property
+    def _block(self) -> Block:
+        return self.func.body.block if self.tiles is None else self.tiles.body.block
+
+    def _guard(self) -> SSAValue | None:
+        """The condition that the loop over K is under."""
+        products = product_loop(self._block)
+        return guard_of(products) if products is not None else None
 
     def _numbers(self) -> list[aa.GetProgramIdOp]:
         """What asks for the number of the tile block, and is used."""

@@ -6,6 +6,7 @@ from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
@@ -28,6 +29,8 @@ def explain_store(teller: Teller, op: Operation) -> None:
             tell_width(teller, op, width, "store", "st.global")
         case tas.StoreOp():
             _tell_scalar(teller, op)
+        case tas.StoreRowsOp():
+            _tell_rows(teller, op)
         case aa.TiledAtomicRedOp():
             vector = op.vector.data if op.vector is not None else 1
             _tell_atomic(teller, op, "red.global", f"{vector} elements of a thread at once")
@@ -50,6 +53,21 @@ def _tell_scalar(teller: Teller, op: tas.StoreOp) -> None:
         "Store instruction selected: a scalar: st.global by one thread",
         Instruction="Global-memory store instruction",
         Shape=shape_text(()),
+    )
+
+
+def _tell_rows(teller: Teller, op: tas.StoreRowsOp) -> None:
+    """From the registers of a product through shared memory, whole rows at a time."""
+    shape = shape_of(op.value)
+    teller.tell(
+        op,
+        RemarkKind.PASSED,
+        RemarkCategory.MEMORY,
+        "RemarkMemoryStoreInstructionSelected",
+        "Store instruction selected: st.global, 16 bytes a thread at once: rows are stored from "
+        "shared memory, where one thread of each says where it goes",
+        Instruction="Global-memory store instruction",
+        Shape=shape_text(shape),
     )
 
 

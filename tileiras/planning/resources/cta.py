@@ -329,10 +329,12 @@ def shared_bytes(shape: CtaConfig, target: GpuTarget) -> int:
 
 
 def stages_of_pipelines(
-    pipelines: Iterable[PipelineRequirements], available: int
+    pipelines: Iterable[PipelineRequirements], available: int, *, is_whole: bool = False
 ) -> tuple[int, ...] | None:
     """Stages of every pipeline: the least, then one more in turn while there is room; None if
     none.
+
+    `is_whole`: the room is theirs in any case, however much is on its way then.
     """
     pipelines = tuple(pipelines)
     stages = [pipeline.least for pipeline in pipelines]
@@ -347,7 +349,7 @@ def stages_of_pipelines(
     )
     held = sum(pipeline.counted * pipeline.held for pipeline in pipelines)
     deep, free = deep + held, FREE_PIPELINE_BYTES + held
-    if any(pipeline.is_shared for pipeline in pipelines):
+    if is_whole or any(pipeline.is_shared for pipeline in pipelines):
         deep = free = available
     by_latency = sorted(enumerate(pipelines), key=lambda item: -item[1].extra_stages)
     grown = True

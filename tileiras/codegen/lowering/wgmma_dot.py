@@ -166,11 +166,9 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
     family = _family(op, (op.lhs, op.rhs), op.result, is_transposed)
     right_tile, k_axis = (op.lhs, 1) if is_transposed else (op.rhs, 0)
     rhs = _operand(right_tile, k_axis)
-    layout = ctx.layout(op.result.type)
-    rows = layout.shape[1 if is_transposed else 0]
+    rows = ctx.layout(op.result.type).shape[1 if is_transposed else 0]
     repeats = max(1, rows // (ROWS * (ctx.num_warps // 4)))
-    is_narrow = rows == ROWS and ctx.num_warps > WARPS
-    has_columns = is_narrow and layout.vectors("warp")[-1] != 0
+    has_columns = rows == ROWS and ctx.num_warps > WARPS
     columns = rhs.extent // (ctx.num_warps // WARPS) if has_columns else rhs.extent
     right_place = ctx.value(right_tile)
     if has_columns:
@@ -184,7 +182,7 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
             left = replace(left, is_whole=True)
     elif is_in_smem(op.lhs.type):
         left_tile = op.rhs if is_transposed else op.lhs
-        left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats, is_common=is_narrow)
+        left = _left_in_shared(ctx, left_tile, 1 - k_axis, repeats, is_common=has_columns)
     else:
         left = LeftInRegisters(ctx, ctx.value(op.lhs), len(rhs.k_offsets))
     right = ctx.b.operand_descriptor(right_place, rhs)
@@ -200,14 +198,10 @@ def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
         adds = ctx.value(op.adds_if) if op.adds_if is not None else None
         return [product.accumulated(acc, pending, adds)]
 
-    condition = None if op.condition is None else ctx.value(op.condition)
-    if is_narrow and not has_columns:
-        is_first = ctx.b.icmp("eq", _warpgroup(ctx), ctx.b.i32(0))
-        condition = ctx.both(condition, is_first)
-    if condition is None:
+    if op.condition is None:
         [ctx.values[op.result]] = multiply()
     else:
-        _multiply_if(ctx, condition, op.results, multiply, partial(_no_group, ctx, acc, pending))
+        _multiply_if(ctx, op.condition, op.results, multiply, partial(_no_group, ctx, acc, pending))
 
 
 def _multiply_if(
@@ -223,7 +217,7 @@ def _multiply_if(
     """
     blocks = ctx.b.new_block(), ctx.b.new_block()
     after = block_for(ctx, results)
-    ctx.b.cond_br(condition, *blocks)
+    ctx.b.cond_br(ctx.value(condition), *blocks)
     for block, compute in zip(blocks, (multiply, other), strict=True):
         ctx.start_block(block)
         ctx.b.br(after, compute())
@@ -249,7 +243,7 @@ def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
         return
     _multiply_if(
         ctx,
-        ctx.value(op.condition),
+        op.condition,
         op.sums,
         lambda: _sums_of(ctx, op, accs),
         lambda: [*_sums_of(ctx, op, accs[:-1]), accs[-1]],

@@ -140,13 +140,6 @@ def divides_columns(rows: int, warpgroups: int) -> bool:
     return rows == 64 and warpgroups == 2
 
 
-def with_copies_beside(layout: LinearLayout) -> LinearLayout:
-    """A layout of one warpgroup with a second one beside it that holds copies."""
-    bases = dict(layout.bases)
-    nothing = (0,) * len(layout.shape)
-    return LinearLayout(bases | {"warp": (*bases["warp"], nothing)}, layout.shape)
-
-
 def wgmma_accumulator(tile_shape: Sequence[int], warpgroups: int) -> LinearLayout:
     """The accumulator of `wgmma.mma_async.m64nNk*` tiled over MxN, warpgroups along M.
 

@@ -97,12 +97,12 @@ class WgmmaAttr(NamedValues):
     """A product by wgmma: `lhs` in smem or registers, the operand whose `fragments` threads read.
 
     `transposed`: the instructions compute the transposed product. `by_columns`: two warpgroups have
-    half of its columns each. `by_first`: the first of two computes it.
+    half of its columns each.
     """
 
     name = "nv_tileas.wgmma"
     required: ClassVar[tuple[str, ...]] = ("lhs", "fragments", "transposed")
-    optional: ClassVar[tuple[str, ...]] = ("by_columns", "by_first")
+    optional: ClassVar[tuple[str, ...]] = ("by_columns",)
 
 
 @irdl_attr_definition

@@ -76,10 +76,7 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
         raise InternalError("wgmma does not have the types of a product", where="planning")
     word, transposed = mma.word("fragments"), bool(mma.integer("transposed"))
     fragments = None if word == "none" else cast(Fragments, word)
-    by_first = mma.has("by_first")
-    result = accumulator_layout(
-        shape_of(dot.result), family, fragments, warpgroups, transposed, by_first=by_first
-    )
+    result = accumulator_layout(shape_of(dot.result), family, fragments, warpgroups, transposed)
     if mma.word("lhs") != "registers":
         return [result]
     return [left_fragments(shape_of(dot.lhs), family, fragments, warpgroups), result]

@@ -16,7 +16,6 @@ from tileiras.dialects.layout.mma import (
     M16N8K16_F16,
     M16N8K32_S8,
     mma_operand_layout,
-    with_copies_beside,
 )
 from tileiras.dialects.layout.mma import wgmma_accumulator as wgmma_tile
 from tileiras.dialects.layout.wgmma_k_order import smem_transposed_fragments
@@ -64,15 +63,8 @@ def accumulator_layout(
     fragments: Fragments,
     warpgroups: int,
     transposed: bool,
-    *,
-    by_first: bool = False,
 ) -> LinearLayout:
-    """Where the threads hold a result of `shape`; see `dialects/layout/wgmma_rows`.
-
-    `by_first`: the first of two warpgroups computes it, and what the other one has is nobody's.
-    """
-    if by_first:
-        return with_copies_beside(accumulator_layout(shape, family, fragments, 1, transposed))
+    """Where the threads hold a result of `shape`; see `dialects/layout/wgmma_rows`."""
     rows, columns = shape
     bits = family.operand_bits
     match fragments:

@@ -48,8 +48,6 @@ class WgmmaDot:
     """Whether the instructions compute the transposed product: always so with `fragments` "rhs"."""
     by_columns: bool = False
     """Whether two warpgroups have half of the columns each, of 64 rows."""
-    by_first: bool = False
-    """Whether the first of two warpgroups computes all of 64 rows, and the other one nothing."""
 
     is_asynchronous: ClassVar[bool] = True
     """Whether the product is issued and waited for later."""
@@ -70,7 +68,7 @@ class WgmmaDot:
 
     def suits(self, warpgroups: int) -> bool:
         """Whether every warpgroup has blocks of rows for the instructions, or columns."""
-        if self.by_columns or self.by_first:
+        if self.by_columns:
             return warpgroups == MOST_WARPGROUPS
         if self.rows < ROWS_PER_WARPGROUP:
             return warpgroups == 1
@@ -101,7 +99,6 @@ class WgmmaDot:
             self.fragments,
             warpgroups,
             self.transposed,
-            by_first=self.by_first,
         )
 
     @property

@@ -171,9 +171,8 @@ def _written_dot(planned: PlannedDot) -> Attribute:
     if isinstance(planned, MmaSyncDot):
         return StagedMmaSyncAttr.of(lhs=lhs, by_rows=int(planned.by_rows))
     fragments = planned.fragments or "none"
-    ways = {"by_columns": planned.by_columns, "by_first": planned.by_first}
-    taken = {name: 1 for name, is_taken in ways.items() if is_taken}
-    return WgmmaAttr.of(lhs=lhs, fragments=fragments, transposed=int(planned.transposed), **taken)
+    columns = {"by_columns": 1} if planned.by_columns else {}
+    return WgmmaAttr.of(lhs=lhs, fragments=fragments, transposed=int(planned.transposed), **columns)
 
 
 def _read_dots(func: aa.FuncOp, target: GpuTarget) -> Iterator[PlannedDot]:
@@ -205,8 +204,8 @@ def read_dot(dot: aa.ProductOp, target: GpuTarget) -> PlannedDot:
         if is_planned and family is not None and word in (*_fragments(), "none"):
             fragments = None if word == "none" else cast(Fragments, word)
             transposed = bool(mma.integer("transposed"))
-            ways = (mma.has("by_columns"), mma.has("by_first"))
-            return WgmmaDot(dot, lhs, rhs, family, fragments, transposed, *ways)
+            by_columns = mma.has("by_columns")
+            return WgmmaDot(dot, lhs, rhs, family, fragments, transposed, by_columns)
     raise InternalError("a product cannot be computed as planned", where="planning")
 
 

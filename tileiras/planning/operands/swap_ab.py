@@ -53,7 +53,7 @@ def oriented(
     """
     if func.two_tiles is not None and func.two_tiles.data == "rows":
         return {
-            loop: [_of_one_tile(d, loop, func) if d.may_be_by_columns else d for d in dots]
+            loop: [replace(d, by_columns=d.may_be_by_columns) for d in dots]
             for loop, dots in loops.items()
         }
     groups = [group for dots in loops.values() for group in stage_groups(dots)]
@@ -67,13 +67,6 @@ def oriented(
         loop: [replace(d, transposed=True) if d.dot in dots else d for d in products]
         for loop, products in loops.items()
     }
-
-
-def _of_one_tile(planned: WgmmaDot, loop: Operation | None, func: aa.FuncOp) -> WgmmaDot:
-    """The product of a tile alone, behind all rounds or in one."""
-    if loop is not None and loop.parent_op() is func:
-        return replace(planned, by_first=True)
-    return replace(planned, by_columns=True)
 
 
 def _stores_words(op: Operation) -> bool:

@@ -148,8 +148,8 @@ class PlannedKernel:
             value = pipeline.op.result
             if value not in chosen:
                 room = self._bytes_of(pipeline.storage, chosen)
-                stages = stages_of_pipelines([needs[value]], room, is_whole=True)
-                chosen[value] = self._fitting(stages)[0]
+                inside = stages_of_pipelines([needs[value]], room, is_whole=True)
+                chosen[value] = self._fitting(inside)[0]
             pipeline.op.properties["stages"] = IntAttr(chosen[value])
         taken = sum(one.stage_bytes * count for one, count in zip(own, stages, strict=True))
         if self.has_store_warp:

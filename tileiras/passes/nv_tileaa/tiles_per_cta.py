@@ -277,8 +277,6 @@ def _as_rows(
     """The kernel of one tile a block whose tile blocks divide all tiles of the grid, two of them as
     a large one of twice the rows; None if it gains nothing by it.
     """
-    from tileiras.codegen.atoms.wgmma import K_BYTES
-    from tileiras.passes.nv_tileaa.form_clusters import LARGE_TILE, is_plain
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
     from tileiras.planning.stores import plan_with_stores
@@ -286,26 +284,71 @@ def _as_rows(
 
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return None
-    if plan.warpgroups > 1 or len(plan.dots) != 1:
-        return None
-    [planned] = plan.dots.values()
-    if planned.rows * planned.columns * TILES < LARGE_TILE or not is_plain(planned):
-        return None
-    # With one step of an instruction a stage, waiting for stages is the limit: K of 16, f16
-    # 4096^3, 287 us instead of 278 (H200).
-    if shape_of(planned.dot.lhs)[-1] * planned.operand_bits // 8 <= K_BYTES:
+    is_whole = _is_half_of_large(plan)
+    if not is_whole and not _reads_less_in_parts(plan):
         return None
     changed = with_static_tile_scheduler(func)
     loop = _tile_loop(changed) if changed is not None else None
     dots = [op for op in changed.walk() if isinstance(op, aa.DotOp)] if changed is not None else []
     if changed is None or loop is None or not TilesAsOne(loop, dots[0]).join():
         return None
+    if not is_whole and not _cut_columns(changed):
+        return None
     changed.properties["two_tiles"] = StringAttr("rows")
     joined = would_specialise(changed, target)
     if joined is None or joined.shape.ctas > 1 or joined.warpgroups == 1 or not _fits(joined):
         return None
+    if not is_whole:
+        return changed
     with_stores = plan_with_stores(changed, target, options)
     return changed if with_stores is not None and with_stores.has_store_warp else None
+
+
+def _is_half_of_large(plan: RolePlan) -> bool:
+    """Whether a kernel has one product of one warpgroup, and two of its tiles are a large one."""
+    from tileiras.codegen.atoms.wgmma import K_BYTES
+    from tileiras.passes.nv_tileaa.form_clusters import LARGE_TILE, is_plain
+
+    if plan.warpgroups > 1 or len(plan.dots) != 1:
+        return False
+    [planned] = plan.dots.values()
+    if planned.rows * planned.columns * TILES < LARGE_TILE or not is_plain(planned):
+        return False
+    # With one step of an instruction a stage, waiting for stages is the limit: K of 16, f16
+    # 4096^3, 287 us instead of 278 (H200).
+    return shape_of(planned.dot.lhs)[-1] * planned.operand_bits // 8 > K_BYTES
+
+
+def _reads_less_in_parts(plan: RolePlan) -> bool:
+    """Whether a kernel has one product of a tile at least twice as wide as high, whose columns
+    threads read to be the rows of instructions.
+
+    With twice the rows and half of the columns instructions have twice the columns, and each
+    fragment serves twice as much: shared memory and registers are read less (decision 66).
+    """
+    from tileiras.planning.resources.cta import MOST_WARPGROUPS, ROWS_PER_WARPGROUP
+
+    if plan.warpgroups == 1 or len(plan.dots) != 1:
+        return False
+    [planned] = plan.dots.values()
+    # Partial sums of both forms of the loop spill 180 bytes beside each other.
+    if planned.fragments != "rhs" or planned.is_two_level:
+        return False
+    least = TILES * max(planned.columns, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
+    return planned.rows >= least and TILES * planned.columns in planned.family.sizes_n
+
+
+def _cut_columns(func: aa.FuncOp) -> bool:
+    """Computes the product of twice the rows in parts of half of its columns, in turn."""
+    from tileiras.passes.nv_tileaa.product_loops import build_part_loop
+    from tileiras.planning.tiling.product_region import find_region
+
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    region = find_region(max(dots, key=lambda dot: shape_of(dot.result)[0]).result, 1, TILES)
+    if region is None:
+        return False
+    build_part_loop(region)
+    return True
 
 
 def _joined(

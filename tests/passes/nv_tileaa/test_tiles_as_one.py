@@ -14,6 +14,7 @@ from tests.kernels.tiles_per_cta import placed, two_tiles_stages
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
@@ -108,6 +109,11 @@ def test_wide_tiles_whose_columns_threads_read_are_one_in_two_parts():
     assert is_one(WIDE.text())
     assert products(WIDE.text()) == [(256, 128), (128, 256), (128, 256)]
     assert is_one(replace(WIDE, element="i8", tile=(128, 256, 128)).text())
+
+
+def test_the_first_operands_of_a_last_wide_tile_are_fetched_by_threads():
+    fills = [op for op in placed(WIDE.text()).walk() if isinstance(op, pl.PrologueFillOp)]
+    assert [fill.at_start is not None for fill in fills] == [True]
 
 
 @pytest.mark.parametrize(

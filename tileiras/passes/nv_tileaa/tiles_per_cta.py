@@ -47,8 +47,9 @@ class TilesPerCtaPass(IrPass):
     is large (`two_tiles_of_grid.py`): by one program, where a tile alone loses nothing by it, whose
     second product has a condition. If a warp of its own can store, such a kernel becomes
     persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). Two
-    tiles of 64 rows whose rows follow each other may be one large tile (`tiles_as_one.py`). No tile
-    block has more to do than before: if in the last round there are no more tiles than tile blocks,
+    tiles of 64 rows whose rows follow each other may be one large tile (`tiles_as_one.py`), and two
+    wide ones whose columns threads read, in two parts of half of the columns. No tile block has
+    more to do than before: if in the last round there are no more tiles than tile blocks,
     each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }

@@ -1,5 +1,4 @@
-"""Two wide tiles as one, in two parts of half of the columns: exact, no race, in and behind rounds.
-"""
+"""Two wide tiles as one, in two parts of half of the columns: exact, no race."""
 
 from __future__ import annotations
 

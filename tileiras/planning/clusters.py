@@ -99,8 +99,7 @@ def would_share(
     found = _found(multicast, func, plan, ranked, seeds, cluster.loops, has_own_blocks=True)
     if not mostly:
         return bool(found.loads)
-    known = dict.fromkeys(numbers, VariationRate.OFTEN)
-    return any(rate_of(indices, known) < VariationRate.OFTEN for indices in found.loads.values())
+    return any(rate_of(indices) < VariationRate.OFTEN for indices in found.loads.values())
 
 
 def _found(

@@ -14,11 +14,16 @@ from tests.kernels.tiles_per_cta import placed, two_tiles_stages
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 
 FLAT = ProductKernel("f16", (64, 256, 64), form="numbered", order="columns", result="f16")
+
+
+WIDE = ProductKernel("f32", (128, 256, 32), form="numbered", order="columns")
+"""Threads read B, whose rows are contiguous: wgmma wants 32-bit elements along K."""
 
 
 def is_one(text: str) -> bool:
@@ -98,6 +103,39 @@ def test_every_stage_computes_the_product(blocks: tuple[int, int]):
     rows, columns = blocks
     case = dense_case(FLAT, (rows * 64 - 8, columns * 256 - 8, 72), rows * columns, 1, 1)
     assert two_tiles_stages(case, aligned_result(FLAT)) >= 2
+
+
+def test_wide_tiles_whose_columns_threads_read_are_one_in_two_parts():
+    assert is_one(WIDE.text())
+    assert products(WIDE.text()) == [(256, 128), (128, 256), (128, 256)]
+    assert is_one(replace(WIDE, element="i8", tile=(128, 256, 128)).text())
+
+
+def test_the_first_operands_of_a_last_wide_tile_are_fetched_by_threads():
+    fills = [op for op in placed(WIDE.text()).walk() if isinstance(op, pl.PrologueFillOp)]
+    assert [fill.at_start is not None for fill in fills] == [True]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(WIDE, b="transposed"),
+        replace(WIDE, tile=(128, 128, 32)),
+        replace(WIDE, tile=(256, 128, 32)),
+        replace(WIDE, order="rows"),
+        replace(WIDE, element="f8E4M3FN", tile=(128, 256, 128)),
+    ],
+)
+def test_not_where_parts_would_not_read_less(changed: ProductKernel):
+    """K contiguous in both, no wide tile, other columns in the next tile, partial sums."""
+    assert not is_one(changed.text())
+
+
+@pytest.mark.parametrize("blocks", [(2, 1), (3, 1)])
+def test_every_stage_computes_the_product_in_parts(blocks: tuple[int, int]):
+    rows, columns = blocks
+    case = dense_case(WIDE, (rows * 128 - 8, columns * 256 - 8, 40), rows * columns, 1, 1)
+    assert two_tiles_stages(case, WIDE.text()) >= 2
 
 
 @pytest.mark.parametrize("blocks", [(2, 1), (3, 2), (1, 1)])

@@ -187,6 +187,14 @@ def test_pipelines_that_threads_read_are_longer():
     assert stages_of_pipelines([pipeline], 220 * kilobyte) == (4,)
 
 
+def test_what_is_a_pipelines_own_in_any_case_may_all_be_on_its_way():
+    pipeline = PipelineRequirements(20 * KIB, 2)
+    assert stages_of_pipelines([pipeline], 200 * KIB) == (6,)
+    assert stages_of_pipelines([pipeline], 200 * KIB, 200 * KIB) == (8,)
+    assert stages_of_pipelines([pipeline], 200 * KIB, 144 * KIB) == (7,)
+    assert stages_of_pipelines([pipeline], 100 * KIB, 200 * KIB) == (5,)
+
+
 def test_pipelines_are_as_long_as_a_kernel_needs_them():
     pipelines = (PipelineRequirements(32 * KIB, 6),)
     assert stages_of_pipelines(pipelines, SM_90.shared_memory_of_each(1)) == (6,)

@@ -79,6 +79,21 @@ def test_buffers_get_places_which_text_keeps():
     assert run_passes(whole.encode(), NAME) == whole
 
 
+def stages_of(rows: int, columns: int) -> list[int]:
+    """The stages of the pipelines of a product, those in the memory of others last."""
+    whole = run_passes(aligned(gemm(rows, columns, 64)), *passes_between("check-target", NAME))
+    ops = parse_text(whole, "k.mlir").walk()
+    made = [op for op in ops if isinstance(op, pl.CreatePipelineOp)]
+    assert [op.storage is not None for op in made] == [False, True]
+    return [op.stages.data for op in made]
+
+
+def test_a_pipeline_in_the_memory_of_another_one_takes_all_of_it():
+    """A tile alone: 3 stages of 64 KB are room for 6 of 32 KB, of which 4 would be enough."""
+    assert stages_of(128, 128) == [3, 6]
+    assert stages_of(64, 128) == [4, 5]
+
+
 def buffers_of_stores(text: str) -> list[type[Operation | Block]]:
     """What makes the buffers that tiles of consumers leave through."""
     stores = [op for op in parse_text(text, "k.mlir").walk() if isinstance(op, ts.TmaStoreOp)]

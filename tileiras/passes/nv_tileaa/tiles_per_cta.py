@@ -37,8 +37,9 @@ class TilesPerCtaPass(IrPass):
     persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). So does
     one that gathers rows and scatters those of its results, by one program for two tiles and one
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
-    tile (`tiles_as_one.py`). No tile block of a loop has more to do than before: if in the last
-    round there are no more tiles than tile blocks, each block computes one.
+    tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
+    the columns. No tile block of a loop has more to do than before: if in the last round there are
+    no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -129,6 +130,8 @@ def _rewritten(
     plan = would_specialise(changed, target) if changed is not None else None
     if changed is None or plan is None or plan.shape.ctas > 1:
         return None
+    if way is Way.PARTS:
+        return changed if plan.warpgroups > 1 else None
     if way is not Way.ROWS:
         if not has_spare_stages(plan, target):
             return None
@@ -149,13 +152,13 @@ def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
     if way is Way.GATHERED:
         changed = _gathered(func, target)
     else:
-        is_scheduled = way in (Way.ROWS, Way.SCHEDULE)
+        is_scheduled = way in (Way.ROWS, Way.PARTS, Way.SCHEDULE)
         changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
         if changed is not None and not _join(changed, way, target):
             return None
     if changed is None:
         return None
-    how = {Way.ROWS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
+    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
     changed.properties["two_tiles"] = StringAttr(how)
     return changed
 
@@ -178,10 +181,10 @@ def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:
         from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
 
         return TwoTilesOfGrid(changed, target.performance, as_one=way is Way.PROGRAM).join()
-    if way is Way.ROWS:
+    if way in (Way.ROWS, Way.PARTS):
         from tileiras.passes.nv_tileaa.tiles_as_one import TilesAsOne
 
-        return TilesAsOne(loop).join()
+        return TilesAsOne(loop).join() and (way is Way.ROWS or _cut_columns(changed))
     if way is Way.SCHEDULE:
         from tileiras.passes.nv_tileaa.two_tiles_in_rounds import TwoTilesInRounds
 
@@ -189,6 +192,21 @@ def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:
     from tileiras.passes.nv_tileaa.two_tiles_of_loop import TwoTilesOfLoop
 
     return TwoTilesOfLoop(loop).join()
+
+
+def _cut_columns(func: aa.FuncOp) -> bool:
+    """Computes the product of twice the rows in parts of half of its columns, in turn."""
+    from tileiras.dialects.nv_tileaa.types import shape_of
+    from tileiras.passes.nv_tileaa.product_loops import build_part_loop
+    from tileiras.planning.tile_scheduler.joinable import TILES
+    from tileiras.planning.tiling.product_region import find_region
+
+    dots = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    region = find_region(max(dots, key=lambda dot: shape_of(dot.result)[0]).result, 1, TILES)
+    if region is None:
+        return False
+    build_part_loop(region)
+    return True
 
 
 def _know_common_tile(plan: RolePlan, target: GpuTarget, way: Way) -> bool:

@@ -33,7 +33,12 @@ from tileiras.passes.nv_tileas.store_buffers import (
     place_tma_stores,
     stores_before_the_end,
 )
-from tileiras.planning.resources.cta import LEAST_SCRATCH, PipelineRequirements, stages_of_pipelines
+from tileiras.planning.resources.cta import (
+    LEAST_SCRATCH,
+    MOST_PIPELINE_BYTES,
+    PipelineRequirements,
+    stages_of_pipelines,
+)
 from tileiras.planning.resources.stages import MOST_SCRATCH, UNLIMITED_BYTES, fixed_bytes
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
@@ -157,13 +162,22 @@ class PlannedKernel:
             value = pipeline.op.result
             if value not in chosen:
                 room = self._bytes_of(pipeline.storage, chosen)
-                chosen[value] = self._fitting(stages_of_pipelines([needs[value]], room))[0]
+                inside = stages_of_pipelines([needs[value]], room, self._most_inside(room))
+                chosen[value] = self._fitting(inside)[0]
             pipeline.op.properties["stages"] = IntAttr(chosen[value])
         taken = sum(one.stage_bytes * count for one, count in zip(own, stages, strict=True))
         if self.has_store_warp:
             free = available - taken - max(wanted, needed, LEAST_SCRATCH)
             choose_store_buffers(self.func, self.switch, free)
         self._reuse_stages()
+
+    def _most_inside(self, room: int) -> int:
+        """What a pipeline in the memory of another one may take, which is there in any case.
+
+        It is mostly for small grids, whose SMs do not drift apart: all of it behind rounds, where a
+        tile block has one tile at most, and as much as a deep pipeline has elsewhere.
+        """
+        return room if self.func.static_tile_scheduler is not None else MOST_PIPELINE_BYTES
 
     def _hold_tiles(
         self, own: Sequence[PipelineRequirements], stages: Sequence[int], available: int

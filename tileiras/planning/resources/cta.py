@@ -329,10 +329,12 @@ def shared_bytes(shape: CtaConfig, target: GpuTarget) -> int:
 
 
 def stages_of_pipelines(
-    pipelines: Iterable[PipelineRequirements], available: int
+    pipelines: Iterable[PipelineRequirements], available: int, most: int = 0
 ) -> tuple[int, ...] | None:
     """Stages of every pipeline: the least, then one more in turn while there is room; None if
     none.
+
+    `most`: bytes that they may take in any case, however many stages these are.
     """
     pipelines = tuple(pipelines)
     stages = [pipeline.least for pipeline in pipelines]
@@ -346,7 +348,7 @@ def stages_of_pipelines(
         MOST_READ_BYTES if any(pipeline.is_read for pipeline in pipelines) else MOST_PIPELINE_BYTES
     )
     held = sum(pipeline.counted * pipeline.held for pipeline in pipelines)
-    deep, free = deep + held, FREE_PIPELINE_BYTES + held
+    deep, free = max(deep + held, most), max(FREE_PIPELINE_BYTES + held, most)
     if any(pipeline.is_shared for pipeline in pipelines):
         deep = free = available
     by_latency = sorted(enumerate(pipelines), key=lambda item: -item[1].extra_stages)

@@ -97,6 +97,8 @@ def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[Prol
         return ()
     if plan.stores:
         return _of_last_tile(func, plan) if plan.has_store_warp else ()
+    if func.static_tile_scheduler is not None:
+        return _of_last_tile(func, plan)
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
@@ -200,11 +202,8 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
     """
     for number, pipeline in enumerate(plan.pipelines):
         loop = pipeline.loads[0].parent_op()
-        if (
-            pipeline.within is None
-            or not isinstance(loop, aa.ForOp)
-            or loop.parent_op() is not func
-        ):
+        is_shared = pipeline.within is not None or func.static_tile_scheduler is not None
+        if not is_shared or not isinstance(loop, aa.ForOp) or loop.parent_op() is not func:
             continue
         start, tiles = _of_loop(plan, number, pipeline), loop_over_tiles(loop)
         if start is None or tiles is None:

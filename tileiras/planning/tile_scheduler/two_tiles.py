@@ -3,6 +3,7 @@
 | way | kernel | what it becomes |
 |---|---|---|
 | `rows` | a tile a block, of one warpgroup | tile blocks divide all; two as one of twice the rows |
+| `parts` | a wide tile a block | the same, in two parts of half of the columns |
 | `schedule` | a tile a block, of two | tile blocks divide all, two at once; a last one alone |
 | `gathered` | a tile a block, of gathered rows | tile blocks divide all; one program |
 | `program` | a tile a block | half of the tile blocks; one program for two tiles and for one |
@@ -37,7 +38,11 @@ from tileiras.planning.operands.gather import chunk_elements
 from tileiras.planning.operands.swap_ab import VariationRate, rate_of, stores_words
 from tileiras.planning.operands.tma import is_by_tma, place_bytes
 from tileiras.planning.operands.tma_stores import TmaWrite, is_in_loop
-from tileiras.planning.resources.cta import MAX_ACCUMULATORS, MOST_WARPGROUPS
+from tileiras.planning.resources.cta import (
+    MAX_ACCUMULATORS,
+    MOST_WARPGROUPS,
+    ROWS_PER_WARPGROUP,
+)
 from tileiras.planning.resources.stages import fewest_stages
 from tileiras.planning.stores import plan_of_loop
 from tileiras.planning.tile_scheduler.communication import may_communicate
@@ -54,7 +59,7 @@ from tileiras.planning.tile_scheduler.joinable import (
 from tileiras.planning.tile_scheduler.neighbours import Neighbours, Rates, neighbours
 from tileiras.planning.tile_scheduler.rows_of_two import RowsOfTwo
 from tileiras.planning.tiling.product_cut import CannotCutError
-from tileiras.planning.tiling.product_region import STORES
+from tileiras.planning.tiling.product_region import STORES, find_region
 from tileiras.planning.warp_roles.early_exit import early_exit
 
 if TYPE_CHECKING:
@@ -71,6 +76,7 @@ class Way(StrEnum):
     """How a CTA computes two tiles at once."""
 
     ROWS = "rows"
+    PARTS = "parts"
     SCHEDULE = "schedule"
     GATHERED = "gathered"
     PROGRAM = "program"
@@ -91,6 +97,7 @@ def way_of_two_tiles(
         if func.in_rows is None:
             ways = {
                 Way.ROWS: found.do_rows_pay,
+                Way.PARTS: found.do_parts_pay,
                 Way.SCHEDULE: found.does_schedule_pay,
                 Way.GATHERED: found.do_gathered_pay,
                 Way.PROGRAM: found.does_program_pay,
@@ -200,6 +207,34 @@ class _Ways:
         except CannotCutError:
             return False
         return self._stores(plan, self._plan_of_rows(rows))
+
+    def do_parts_pay(self) -> bool:
+        """A large one of twice the rows in two parts, of a product whose columns threads read to
+        be the rows of instructions, at least twice as wide as high.
+
+        With twice the rows and half of the columns instructions have twice the columns, and each
+        fragment serves twice as much: shared memory and registers are read less (decision 66).
+        """
+        plan = self.plan
+        if plan.warpgroups == 1 or not self._may_be_scheduled():
+            return False
+        [planned] = plan.dots.values()
+        if not isinstance(planned, WgmmaDot) or not isinstance(planned.dot, aa.DotOp):
+            return False
+        # Of 8 bits both forms of the loop spill beside each other: 216 bytes, and partial sums 180.
+        if planned.fragments != "rhs" or planned.operand_bits < 8 * _WORD_BYTES:
+            return False
+        least = TILES * max(planned.columns, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
+        if planned.rows < least or TILES * planned.columns not in planned.family.sizes_n:
+            return False
+        pair = self._pair(self._rates_of_schedule(), has_single=True, is_loop=True)
+        if pair is None or find_region(planned.dot.result, 1, TILES) is None:
+            return False
+        try:
+            RowsOfTwo(pair, planned.dot)
+        except CannotCutError:
+            return False
+        return True
 
     def _plan_of_rows(self, rows: RowsOfTwo) -> RolePlan:
         """As much as is known of the plan for tiles of twice the rows, by two warpgroups."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 4
 """Fixed: the shortest copy of cp.async (PTX ISA, "cp.async")."""
+WORD_BITS = 32
+"""Fixed: of a register."""
 
 
 @dataclass(frozen=True)
@@ -332,8 +334,8 @@ def _reads_less_in_parts(plan: RolePlan) -> bool:
     if plan.warpgroups == 1 or len(plan.dots) != 1:
         return False
     [planned] = plan.dots.values()
-    # Partial sums of both forms of the loop spill 180 bytes beside each other.
-    if planned.fragments != "rhs" or planned.is_two_level:
+    # Of 8 bits both forms of the loop spill beside each other: 216 bytes, and partial sums 180.
+    if planned.fragments != "rhs" or planned.operand_bits < WORD_BITS:
         return False
     least = TILES * max(planned.columns, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
     return planned.rows >= least and TILES * planned.columns in planned.family.sizes_n

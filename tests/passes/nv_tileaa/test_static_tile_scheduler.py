@@ -149,7 +149,7 @@ def test_one_axis_needs_no_division():
         ProductKernel("f16", (64, 128, 64)),
         ProductKernel("f32", (128, 128, 32)),
         ProductKernel("i8", (128, 128, 128), b="transposed", result="i32"),
-        ProductKernel("f32", (128, 256, 32)),
+        ProductKernel("f32", (128, 256, 32), form="numbered", order="rows"),
         replace(LARGE, form="split"),
         replace(LARGE, form="persistent"),
         replace(LARGE, is_aligned=False),

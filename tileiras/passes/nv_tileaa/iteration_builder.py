@@ -1,0 +1,181 @@
+"""Rebuilds a loop so that two iterations are one (`join-iterations`)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerType, TensorType, UnitAttr, i1
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonOrdering,
+    ComparisonOrderingAttr,
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.planning.tiling.joined_iterations import ITERATIONS, JoinedIterations
+from tileiras.planning.tiling.slicing import operand_dims
+
+
+def join(found: JoinedIterations) -> None:
+    """Puts a loop over two tiles at a time in front of the loop, which does what is left."""
+    _Joining(found).run()
+
+
+class _Joining(ScalarBuilder):
+    """The rebuild of one loop. `wide` and `plain`: what stands for values of its body."""
+
+    def __init__(self, found: JoinedIterations):
+        super().__init__()
+        self.loop, self.dims, self.factors = found.loop, found.dims, found.factors
+        self.location = self.loop.location
+        self.old = self.loop.body.block
+        self.outer = self.block
+        self.wide: dict[SSAValue, SSAValue] = {}
+        self.plain: dict[SSAValue, SSAValue] = {}
+
+    def run(self) -> None:
+        """Builds what is new before the loop."""
+        loop, type = self.loop, self.loop.step.type
+        if not isinstance(type, IntegerType):
+            raise InternalError("a loop counts in no integer")
+        middle, step = self._middle(type), self.integer(ITERATIONS, type)
+        body = self._body()
+        self.block, self.location = self.outer, loop.location
+        operands = [loop.lower_bound, middle, step, *loop.init_values]
+        types = [result.type for result in loop.results]
+        made = self.emit(aa.ForOp, operands, types, loop.properties, [Region(body)])
+        self.put_before(loop)
+        loop.operands = [middle, loop.upper_bound, loop.step, *made.results]
+        loop.attributes[REMAINDER] = UnitAttr()
+
+    def _middle(self, type: IntegerType) -> SSAValue:
+        """Where two iterations at a time end: at once where a factor of maxima is negative."""
+        loop = self.loop
+        signed = Signedness.UNSIGNED if loop.unsigned_cmp is not None else Signedness.SIGNED
+        left = self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound)
+        mask = self.integer((1 << type.width.data) - ITERATIONS, type)
+        whole = self.emit(aa.AndIOp, [left, mask], [type]).results[0]
+        end = self.binary(aa.AddIOp, loop.lower_bound, whole)
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            "signedness": SignednessAttr(signed),
+        }
+        bounds = [loop.lower_bound, loop.upper_bound]
+        runs = self.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
+        for factor in self.factors:
+            runs = self.emit(aa.AndIOp, [runs, self._is_positive(factor)], [i1]).results[0]
+        return self.emit(aa.SelectOp, [runs, end, loop.lower_bound], [type]).results[0]
+
+    def _is_positive(self, factor: SSAValue) -> SSAValue:
+        """i1: a scalar is not below zero."""
+        tile = TileType(factor.type)
+        zero = {"value": DenseAttr(tile, bytes(4))}
+        none = self.emit(aa.ConstantOp, (), [factor.type], zero).results[0]
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(
+                ComparisonPredicate.GREATER_THAN_OR_EQUAL
+            ),
+            "comparison_ordering": ComparisonOrderingAttr(ComparisonOrdering.ORDERED),
+        }
+        return self.emit(aa.CmpFOp, [factor, none], [i1], properties).results[0]
+
+    def _body(self) -> Block:
+        """The body for two tiles as one."""
+        block = Block(arg_types=[arg.type for arg in self.old.args])
+        self.plain.update(zip(self.old.args, block.args, strict=True))
+        for op in self.old.ops:
+            self.block, self.location = block, op.location
+            if any(result in self.dims for result in op.results):
+                self._widen(op)
+            elif isinstance(op, aa.DotOp | aa.ReduceOp):
+                self._sum_up(op)
+            elif not isinstance(op, aa.BlockTileOp):
+                self._copy(op)
+        return block
+
+    def _copy(self, op: Operation) -> None:
+        """What has the size that it had."""
+        values = {operand: self._plain(operand) for operand in op.operands}
+        self.block.add_op(copy := op.clone(values))
+        self.plain.update(zip(op.results, copy.results, strict=True))
+
+    def _sum_up(self, op: aa.DotOp | aa.ReduceOp) -> None:
+        """A reduction or a product along what is twice as long, or as it was."""
+        values = {operand: self._plain_or_wide(operand, op) for operand in op.operands}
+        self.block.add_op(copy := op.clone(values))
+        self.plain.update(zip(op.results, copy.results, strict=True))
+
+    def _plain_or_wide(self, operand: SSAValue, op: aa.DotOp | aa.ReduceOp) -> SSAValue:
+        is_acc = isinstance(op, aa.DotOp) and operand is op.acc
+        return self._wide(operand) if operand in self.dims and not is_acc else self._plain(operand)
+
+    def _plain(self, value: SSAValue) -> SSAValue:
+        """What stands for a value of the size that it had; made where it is not there."""
+        if value in self.plain:
+            return self.plain[value]
+        if isinstance(value, OpResult) and value.op.parent_block() is self.old:
+            self._copy(value.op)
+            return self.plain[value]
+        return value
+
+    def _wide(self, value: SSAValue) -> SSAValue:
+        """What stands for a value of twice the size; in front of the loop where it is from there."""
+        if value not in self.wide:
+            if not isinstance(value, OpResult):
+                raise InternalError("what is carried has twice the size")
+            block = self.block
+            if value.op.parent_block() is not self.old:
+                self.block = self.outer
+            self._widen(value.op)
+            self.block = block
+        return self.wide[value]
+
+    def _type(self, value: SSAValue) -> Attribute:
+        """The type of twice the size."""
+        if value not in self.dims or not isinstance(value.type, TensorType):
+            return value.type
+        shape = list(value.type.get_shape())
+        shape[self.dims[value]] *= ITERATIONS
+        return TensorType(value.type.element_type, shape)
+
+    def _widen(self, op: Operation) -> None:
+        """An operation whose result has twice the size."""
+        types = [self._type(result) for result in op.results]
+        properties = dict(op.properties)
+        if isinstance(op, aa.TiledLoadOp):
+            operands = self._access(op)
+        else:
+            needed = operand_dims(op, self.dims[op.results[0]], ITERATIONS)
+            if needed is None:
+                raise InternalError(f"'{op.name}' cannot be cut")
+            pairs = zip(op.operands, needed, strict=True)
+            operands = [self._plain(v) if at is None else self._wide(v) for v, at in pairs]
+        if isinstance(op, aa.ConstantOp):
+            shape = types[0].get_shape() if isinstance(types[0], TensorType) else ()
+            tile = TileType(op.value.type.element_type, shape)
+            properties["value"] = DenseAttr(tile, op.value.raw.data)
+        regions = [region.clone() for region in op.regions]
+        made = self.emit(type(op), operands, types, properties, regions)
+        self.wide.update(zip(op.results, made.results, strict=True))
+
+    def _access(self, op: aa.TiledLoadOp) -> list[SSAValue]:
+        """The operands of a load of twice the size: its view moves on by the tile that it had."""
+        view, dim = view_type_of(op.view), self.dims[op.result]
+        tile = list(view.tile_shape)
+        tile[dim] *= ITERATIONS
+        kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
+        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
+        block, self.block = self.block, self.outer
+        memref = memref_of(op.view).result
+        made = self.emit(aa.BlockTileOp, [memref], [type]).results[0]
+        self.block = block
+        return [made, *(self._plain(value) for value in op.operands[1:])]

@@ -1,0 +1,129 @@
+"""The pass `join-iterations`: two iterations over small tiles become one over a large one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import loop_schedule
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import put_in_place
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.model.dots import PlannedDot
+    from tileiras.planning.model.kernel import RolePlan
+    from tileiras.planning.tiling.joined_iterations import JoinedIterations
+
+COLUMNS = 128
+"""Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
+ROWS = 64
+"""Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
+
+
+@dataclass(frozen=True)
+class JoinIterationsPass(IrPass):
+    """Lets a loop of attention take two small tiles of keys and values at a time, as one.
+
+    Each iteration waits for products, exchanges maxima and scales sums, however few columns its
+    scores have. Two iterations as one do so once. What a loop carries has to be known: maxima of
+    rows, and sums of powers below them (`planning/tiling/online_sums.py`). They are rounded in
+    another order then. What is left, an iteration or none, has a loop as it was; it does all where
+    maxima are multiplied by what turns out to be less than zero.
+
+    Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+    After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
+             for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+    Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
+    Leaves   kernels that are not specialised; loops whose products would not run beside the powers
+             of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
+             rows, or with powers rounded to 8 bits; kernels with several loops of products
+    """
+
+    name = "join-iterations"
+    title: ClassVar[str] = "Join iterations of attention"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in all functions that gain by it."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if not isinstance(func, aa.FuncOp) or func.two_tiles is not None:
+                continue
+            joined = _joined(func, target)
+            if joined is not None:
+                put_in_place(joined, func)
+                ctx.remarks.add(_remark(joined))
+
+
+def _remark(func: aa.FuncOp) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        JoinIterationsPass.name,
+        "JoinedIterations",
+        "two iterations over small tiles are one over a tile of twice the size",
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
+    """A copy with joined iterations, and their schedules; None if it does not pay."""
+    loop = _only_loop(func)
+    if loop is None or loop_schedule(loop) is not None:
+        return None
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
+
+    plan = strategy_of(func, target)
+    if plan is None or plan.is_in_tmem or not any(map(_is_small, plan.dots.values())):
+        return None
+    if func.cluster_size > 1 or any(planned.rows < ROWS for planned in plan.dots.values()):
+        return None
+    from tileiras.planning.tiling.joined_iterations import joined_iterations
+
+    copy = without_strategy(func)
+    copied = _only_loop(copy)
+    found = joined_iterations(copied) if copied is not None else None
+    if found is None or not _are_computed(found):
+        return None
+    from tileiras.passes.nv_tileaa.iteration_builder import join
+    from tileiras.planning.schedule.overlap import overlap_products
+    from tileiras.planning.schedule.written import write_overlaps
+
+    join(found)
+    after = would_specialise(copy, target)
+    if after is None or not _is_as_good(after, plan):
+        return None
+    loops = overlap_products(copy, after, target)
+    if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
+        return None
+    return copy if write_overlaps(loops, after.shape.ctas) else None
+
+
+def _only_loop(func: aa.FuncOp) -> aa.ForOp | None:
+    """The loop with all products of a kernel."""
+    loops = {op.parent_op() for op in func.walk() if isinstance(op, aa.ProductOp)}
+    [loop, *others] = loops or {None}
+    return loop if isinstance(loop, aa.ForOp) and not others else None
+
+
+def _is_small(planned: PlannedDot) -> bool:
+    """Whether a product has few columns, and starts from zero: scores."""
+    return planned.starts_at_zero and planned.columns < COLUMNS
+
+
+def _are_computed(found: JoinedIterations) -> bool:
+    """Whether a left operand of a product is made of another product's result."""
+    products = [op for op in found.loop.body.block.ops if isinstance(op, aa.ProductOp)]
+    return any(op.lhs in found.dims and op.result not in found.dims for op in products)
+
+
+def _is_as_good(after: RolePlan, before: RolePlan) -> bool:
+    """Whether as many CTAs share an SM, of as many warpgroups."""
+    is_shared = after.shape.ctas >= before.shape.ctas
+    return is_shared and after.warpgroups == before.warpgroups

@@ -186,7 +186,7 @@ PIPELINE: tuple[Step, ...] = (
     Step(
         "join-iterations",
         "nv_tileaa",
-        "tile blocks stand, and with them the CTAs that share an SM; what it joins is scheduled next",
+        "tile blocks stand, and with them CTAs that share an SM; what it joins is scheduled next",
         min_opt=1,
         needs=("WGMMA", "TMA"),
     ),

@@ -1,4 +1,4 @@
-"""Rebuilds a loop so that two iterations are one (`join-iterations`)."""
+"""Rebuilds a loop so that several iterations are one (`join-iterations`)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.planning.tiling.joined_iterations import ITERATIONS, JoinedIterations
+from tileiras.planning.tiling.joined_iterations import JoinedIterations
 from tileiras.planning.tiling.slicing import operand_dims
 
 
-def join(found: JoinedIterations) -> None:
-    """Puts a loop over two tiles at a time in front of the loop, which does what is left."""
-    _Joining(found).run()
+def join(found: JoinedIterations, count: int) -> None:
+    """Puts a loop over `count` tiles at a time in front of the loop, which does what is left.
+
+    `count` is a power of two.
+    """
+    _Joining(found, count).run()
 
 
 class _Joining(ScalarBuilder):
     """The rebuild of one loop. `wide` and `plain`: what stands for values of its body."""
 
-    def __init__(self, found: JoinedIterations):
+    def __init__(self, found: JoinedIterations, count: int):
         super().__init__()
+        self.count = count
         self.loop, self.dims, self.factors = found.loop, found.dims, found.factors
         self.location = self.loop.location
         self.old = self.loop.body.block
@@ -47,7 +51,7 @@ class _Joining(ScalarBuilder):
         loop, type = self.loop, self.loop.step.type
         if not isinstance(type, IntegerType):
             raise InternalError("a loop counts in no integer")
-        middle, step = self._middle(type), self.integer(ITERATIONS, type)
+        middle, step = self._middle(type), self.integer(self.count, type)
         body = self._body()
         self.block, self.location = self.outer, loop.location
         operands = [loop.lower_bound, middle, step, *loop.init_values]
@@ -58,11 +62,11 @@ class _Joining(ScalarBuilder):
         loop.attributes[REMAINDER] = UnitAttr()
 
     def _middle(self, type: IntegerType) -> SSAValue:
-        """Where two iterations at a time end: at once where a factor of maxima is negative."""
+        """Where several iterations at a time end: at once where a factor of maxima is negative."""
         loop = self.loop
         signed = Signedness.UNSIGNED if loop.unsigned_cmp is not None else Signedness.SIGNED
         left = self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound)
-        mask = self.integer((1 << type.width.data) - ITERATIONS, type)
+        mask = self.integer((1 << type.width.data) - self.count, type)
         whole = self.emit(aa.AndIOp, [left, mask], [type]).results[0]
         end = self.binary(aa.AddIOp, loop.lower_bound, whole)
         properties = {
@@ -89,7 +93,7 @@ class _Joining(ScalarBuilder):
         return self.emit(aa.CmpFOp, [factor, none], [i1], properties).results[0]
 
     def _body(self) -> Block:
-        """The body for two tiles as one."""
+        """The body for several tiles as one."""
         block = Block(arg_types=[arg.type for arg in self.old.args])
         self.plain.update(zip(self.old.args, block.args, strict=True))
         for op in self.old.ops:
@@ -109,7 +113,7 @@ class _Joining(ScalarBuilder):
         self.plain.update(zip(op.results, copy.results, strict=True))
 
     def _sum_up(self, op: aa.DotOp | aa.ReduceOp) -> None:
-        """A reduction or a product along what is twice as long, or as it was."""
+        """A reduction or a product along what is longer, or as it was."""
         values = {operand: self._plain_or_wide(operand, op) for operand in op.operands}
         self.block.add_op(copy := op.clone(values))
         self.plain.update(zip(op.results, copy.results, strict=True))
@@ -128,10 +132,10 @@ class _Joining(ScalarBuilder):
         return value
 
     def _wide(self, value: SSAValue) -> SSAValue:
-        """What stands for a value of twice the size; in front of the loop where it is from there."""
+        """What stands for a value that is larger; in front of the loop where it is from there."""
         if value not in self.wide:
             if not isinstance(value, OpResult):
-                raise InternalError("what is carried has twice the size")
+                raise InternalError("what is carried is larger")
             block = self.block
             if value.op.parent_block() is not self.old:
                 self.block = self.outer
@@ -140,21 +144,21 @@ class _Joining(ScalarBuilder):
         return self.wide[value]
 
     def _type(self, value: SSAValue) -> Attribute:
-        """The type of twice the size."""
+        """The larger type."""
         if value not in self.dims or not isinstance(value.type, TensorType):
             return value.type
         shape = list(value.type.get_shape())
-        shape[self.dims[value]] *= ITERATIONS
+        shape[self.dims[value]] *= self.count
         return TensorType(value.type.element_type, shape)
 
     def _widen(self, op: Operation) -> None:
-        """An operation whose result has twice the size."""
+        """An operation whose result is larger."""
         types = [self._type(result) for result in op.results]
         properties = dict(op.properties)
         if isinstance(op, aa.TiledLoadOp):
             operands = self._access(op)
         else:
-            needed = operand_dims(op, self.dims[op.results[0]], ITERATIONS)
+            needed = operand_dims(op, self.dims[op.results[0]], self.count)
             if needed is None:
                 raise InternalError(f"'{op.name}' cannot be cut")
             pairs = zip(op.operands, needed, strict=True)
@@ -168,10 +172,10 @@ class _Joining(ScalarBuilder):
         self.wide.update(zip(op.results, made.results, strict=True))
 
     def _access(self, op: aa.TiledLoadOp) -> list[SSAValue]:
-        """The operands of a load of twice the size: its view moves on by the tile that it had."""
+        """The operands of a larger load: its view moves on by the tile that it had."""
         view, dim = view_type_of(op.view), self.dims[op.result]
         tile = list(view.tile_shape)
-        tile[dim] *= ITERATIONS
+        tile[dim] *= self.count
         kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
         type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
         block, self.block = self.block, self.outer

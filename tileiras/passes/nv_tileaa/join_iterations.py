@@ -1,4 +1,4 @@
-"""The pass `join-iterations`: two iterations over small tiles become one over a large one."""
+"""The pass `join-iterations`: iterations over small tiles become one over a large one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
-    from tileiras.planning.model.dots import PlannedDot
     from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.tiling.joined_iterations import JoinedIterations
 
@@ -28,13 +27,13 @@ ROWS = 64
 
 @dataclass(frozen=True)
 class JoinIterationsPass(IrPass):
-    """Lets a loop of attention take two small tiles of keys and values at a time, as one.
+    """Lets a loop of attention take several small tiles of keys and values at a time, as one.
 
     Each iteration waits for products, exchanges maxima and scales sums, however few columns its
-    scores have. Two iterations as one do so once. What a loop carries has to be known: maxima of
-    rows, and sums of powers below them (`planning/tiling/online_sums.py`). They are rounded in
-    another order then. What is left, an iteration or none, has a loop as it was; it does all where
-    maxima are multiplied by what turns out to be less than zero.
+    scores have. Several iterations as one do so once. What a loop carries has to be known: maxima
+    of rows, and sums of powers below them (`planning/tiling/online_sums.py`). They are rounded in
+    another order then. What is left has a loop as it was, mostly of one iteration or none; it does
+    all where maxima are multiplied by what turns out to be less than zero.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
@@ -66,7 +65,7 @@ def _remark(func: aa.FuncOp) -> Remark:
         RemarkKind.PASSED,
         JoinIterationsPass.name,
         "JoinedIterations",
-        "two iterations over small tiles are one over a tile of twice the size",
+        "several iterations over small tiles are one over a large tile",
         func.sym_name.data,
         place_of(func),
     )
@@ -77,25 +76,37 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     loop = _only_loop(func)
     if loop is None or loop_schedule(loop) is not None:
         return None
-    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
+    from tileiras.planning.strategy import strategy_of
 
     plan = strategy_of(func, target)
-    if plan is None or plan.is_in_tmem or not any(map(_is_small, plan.dots.values())):
+    if plan is None or plan.is_in_tmem or func.cluster_size > 1:
         return None
-    if func.cluster_size > 1 or any(planned.rows < ROWS for planned in plan.dots.values()):
+    if any(planned.rows < ROWS for planned in plan.dots.values()):
         return None
-    from tileiras.planning.tiling.joined_iterations import joined_iterations
+    scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
+    count = COLUMNS // max(scores, default=COLUMNS)
+    while count > 1:
+        joined = _joined_by(func, plan, count, target)
+        if joined is not None:
+            return joined
+        count //= 2
+    return None
 
-    copy = without_strategy(func)
-    copied = _only_loop(copy)
-    found = joined_iterations(copied) if copied is not None else None
-    if found is None or not _are_computed(found):
-        return None
+
+def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -> aa.FuncOp | None:
+    """The same of so many iterations at a time."""
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
+    from tileiras.planning.strategy import without_strategy, would_specialise
+    from tileiras.planning.tiling.joined_iterations import joined_iterations
 
-    join(found)
+    copy = without_strategy(func)
+    loop = _only_loop(copy)
+    found = joined_iterations(loop) if loop is not None else None
+    if found is None or not _are_computed(found):
+        return None
+    join(found, count)
     after = would_specialise(copy, target)
     if after is None or not _is_as_good(after, plan):
         return None
@@ -110,11 +121,6 @@ def _only_loop(func: aa.FuncOp) -> aa.ForOp | None:
     loops = {op.parent_op() for op in func.walk() if isinstance(op, aa.ProductOp)}
     [loop, *others] = loops or {None}
     return loop if isinstance(loop, aa.ForOp) and not others else None
-
-
-def _is_small(planned: PlannedDot) -> bool:
-    """Whether a product has few columns, and starts from zero: scores."""
-    return planned.starts_at_zero and planned.columns < COLUMNS
 
 
 def _are_computed(found: JoinedIterations) -> bool:

@@ -1,10 +1,10 @@
-"""Which loops over tiles do the same in half the iterations, with tiles of twice the size.
+"""Which loops over tiles do the same in fewer iterations, with tiles that are larger.
 
     for %j in [a, b) { %k = load K[%j] of 64; %s = dot %q, %k; .. }
     -> for %j in [a, b) step 2 { %k = load K[%j] of 128; %s = dot %q, %k; .. }
 
-What comes from a load whose index is the number of the iteration has twice the size along a dim, up
-to where it is reduced or summed up along that dim. What is carried is known (`online_sums`).
+What comes from a load whose index is the number of the iteration is larger along a dim, up to where
+it is reduced or summed up along that dim. What is carried is known (`online_sums`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ from tileiras.planning.tiling.online_sums import (
 )
 from tileiras.planning.tiling.slicing import operand_dims
 
-ITERATIONS = 2
-"""Fixed: how many become one."""
+_PARTS = 2
+"""Fixed: what is made larger could be cut in at least so many parts then."""
+_BODY_OPS = 2
+"""Fixed: operations of the body of a plain reduction, with its end."""
 _LEAST_BITS = 16
 """Policy: of what powers are rounded to. Those of f8 below a common maximum would lose more than
 those below the maximum of each tile.
@@ -55,10 +57,10 @@ _SHAPES = (aa.ReshapeOp, aa.BroadcastOp, aa.PermuteOp, aa.SplatOp)
 
 @dataclass
 class JoinedIterations:
-    """A loop of which two iterations may be one.
+    """A loop of which several iterations may be one.
 
-    `dims`: what has twice the size then, and along which dim. `factors`: numbers that must not be
-    below zero, since maxima are multiplied by them.
+    `dims`: what is so many times as large then, and along which dim. `factors`: numbers that must
+    not be below zero, since maxima are multiplied by them.
     """
 
     loop: aa.ForOp
@@ -67,7 +69,7 @@ class JoinedIterations:
 
 
 def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
-    """How two iterations of a loop become one, None if they would not give the same."""
+    """How iterations of a loop become one, None if that would not give the same."""
     if not _counts_one_by_one(loop):
         return None
     reading = _Reading(loop)
@@ -140,7 +142,7 @@ class _Reading:
         return FIXED
 
     def _meaning(self, op: Operation) -> Meaning:
-        """The meaning of what an operation makes; notes what has twice the size."""
+        """The meaning of what an operation makes; notes what is larger."""
         match op:
             case aa.TiledLoadOp():
                 return self._load(op)
@@ -203,7 +205,7 @@ class _Reading:
         return multiplied(*meanings[:2])
 
     def _load(self, op: aa.TiledLoadOp) -> Meaning:
-        """A tile; of twice the size along the dim whose index is the number of the iteration."""
+        """A tile; larger along the dim whose index is the number of the iteration."""
         counter, view = self.block.args[0], view_type_of(op.view)
         dims = [dim for dim, index in enumerate(op.indices) if index is counter]
         others = [value for value in op.operands if value is not counter]
@@ -230,8 +232,8 @@ class _Reading:
         meaning, body = self._of(source), list(op.body.block.ops)
         if meaning.kind is Kind.FIXED:
             return FIXED
-        is_sum = len(body) == ITERATIONS and isinstance(body[0], aa.AddFOp)
-        is_maximum = len(body) == ITERATIONS and isinstance(body[0], aa.MaxFOp)
+        is_sum = len(body) == _BODY_OPS and isinstance(body[0], aa.AddFOp)
+        is_maximum = len(body) == _BODY_OPS and isinstance(body[0], aa.MaxFOp)
         if self.dims.get(source) != op.dim.value.data:
             self._widen(op)
             if meaning.kind is Kind.TILE or (meaning.kind is Kind.POWER and is_sum):
@@ -244,7 +246,7 @@ class _Reading:
         return summed([meaning])
 
     def _product(self, op: aa.DotOp) -> Meaning:
-        """A product of which one operand is twice as large, or both along K."""
+        """A product of which one operand is larger, or both along K."""
         lhs, rhs, acc = (self._of(value) for value in (op.lhs, op.rhs, op.acc))
         if op.condition is not None:
             raise CannotJoinError
@@ -259,13 +261,13 @@ class _Reading:
         return TILE if Kind.TILE in (lhs.kind, rhs.kind, acc.kind) else FIXED
 
     def _widen(self, op: Operation) -> None:
-        """Notes along which dim a result has twice the size, if an operand has."""
+        """Notes along which dim a result is larger, if an operand is."""
         wide = {value: self.dims[value] for value in op.operands if value in self.dims}
         if not wide:
             return
         [result] = op.results
         for dim in range(len(shape_of(result))):
-            needed = operand_dims(op, dim, ITERATIONS)
+            needed = operand_dims(op, dim, _PARTS)
             if needed is None:
                 continue
             pairs = list(zip(op.operands, needed, strict=True))
@@ -277,7 +279,7 @@ class _Reading:
         raise CannotJoinError
 
     def _can_be_wide(self, value: SSAValue, dim: int) -> bool:
-        """Whether a value is twice as large along a dim, or the same all along it; notes it."""
+        """Whether a value is larger along a dim, or the same all along it; notes it."""
         if not isinstance(value.type, TensorType):
             return True
         if value in self.dims:
@@ -287,7 +289,7 @@ class _Reading:
         op = value.op
         if not isinstance(op, (ElementwiseOp, aa.ConstantOp, *_SHAPES)):
             return False
-        needed = operand_dims(op, dim, ITERATIONS)
+        needed = operand_dims(op, dim, _PARTS)
         if needed is None:
             return False
         pairs = zip(op.operands, needed, strict=True)

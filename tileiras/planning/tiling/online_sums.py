@@ -22,7 +22,6 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 
-
 Factor = SSAValue | bytes
 """A scalar, or the bytes of a constant."""
 
@@ -103,7 +102,8 @@ def negated(meaning: Meaning) -> Meaning:
         return meaning
     if meaning.kind is not Kind.BELOW:
         raise CannotJoinError
-    before, after = (term and term.negated() for term in (meaning.before, meaning.after))
+    before = meaning.before.negated() if meaning.before is not None else None
+    after = meaning.after.negated() if meaning.after is not None else None
     return Meaning(Kind.BELOW, before, after, meaning.has_rest)
 
 
@@ -133,7 +133,8 @@ def _added_below(lhs: Meaning, rhs: Meaning) -> Meaning:
     if len(befores) > 1 or len(afters) > 1:
         raise CannotJoinError
     has_rest = len(both) < 2 or any(meaning.has_rest for meaning in both)
-    return Meaning(Kind.BELOW, *(befores or [None]), *(afters or [None]), has_rest)
+    before, after = (terms[0] if terms else None for terms in (befores, afters))
+    return Meaning(Kind.BELOW, before, after, has_rest)
 
 
 def multiplied(lhs: Meaning, rhs: Meaning) -> Meaning:
@@ -154,7 +155,8 @@ def multiplied(lhs: Meaning, rhs: Meaning) -> Meaning:
 
 def scaled(meaning: Meaning, factor: Factor) -> Meaning:
     """Of a value with maxima in it, times a fixed number."""
-    before, after = (term and term.times(factor) for term in (meaning.before, meaning.after))
+    before = meaning.before.times(factor) if meaning.before is not None else None
+    after = meaning.after.times(factor) if meaning.after is not None else None
     return Meaning(Kind.BELOW, before, after, meaning.has_rest)
 
 

@@ -29,7 +29,6 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.passes.nv_tileaa.two_tiles import product_loop
 from tileiras.planning.strategy import without_strategy
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
@@ -37,12 +36,15 @@ _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNS
 _WRAPPING = {"overflow": IntegerOverflowAttr(IntegerOverflow.NONE)}
 
 
-def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
+def with_static_tile_scheduler(
+    func: aa.FuncOp, *, may_have_several: bool = False
+) -> aa.FuncOp | None:
     """A copy of the kernel that loops over tile blocks, None if it is not one as described.
 
-    Whether tile blocks may do each other's work is for the caller to know.
+    It may have several loops one after the other only if that is said. Whether tile blocks may do
+    each other's work is for the caller to know.
     """
-    return _with_tile_loop(func, "static_tile_scheduler")
+    return _with_tile_loop(func, "static_tile_scheduler", may_have_several)
 
 
 def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
@@ -50,11 +52,17 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
     return _with_tile_loop(func, "dynamic_tile_scheduler")
 
 
-def _with_tile_loop(func: aa.FuncOp, scheduler: str) -> aa.FuncOp | None:
+def _with_tile_loop(
+    func: aa.FuncOp, scheduler: str, may_have_several: bool = False
+) -> aa.FuncOp | None:
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp | aa.LoopOp)]
-    products = product_loop(func.body.block)
+    products = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
     returns = [op for op in func.walk() if isinstance(op, aa.ReturnOp)]
-    if products is None or loops != [products] or len(returns) != 1:
+    if len(returns) != 1 or not products or (len(loops) > 1 and not may_have_several):
+        return None
+    if any(loop.parent_op() is not func for loop in loops):
+        return None
+    if any(op.parent_op() not in loops for op in products):
         return None
     changed = without_strategy(func)
     source = changed.body.block

@@ -111,7 +111,7 @@ class _Reading:
     def read(self) -> None:
         """Raises CannotJoinError."""
         if len(self.tops) > 1 or len(self.yielded) != len(self.block.args) - 1:
-            raise CannotJoinError
+            raise CannotJoinError("several maxima")
         for op in self.block.ops:
             if isinstance(op, aa.ContinueOp):
                 continue
@@ -121,24 +121,24 @@ class _Reading:
                     self.meanings[result] = meaning
             if op.results and op.results[0] in self.tops:
                 if meaning.kind is not Kind.TOP:
-                    raise CannotJoinError
+                    raise CannotJoinError("what is handed on is not the maximum")
                 self.meanings[op.results[0]] = AFTER
         for position, value in enumerate(self.yielded):
             known = self._of(value)
             is_next = known.kind is Kind.NEXT and known.carried == position
             if value not in self.tops and not is_next:
-                raise CannotJoinError
+                raise CannotJoinError("what is handed on is no sum")
 
     def _of(self, value: SSAValue) -> Meaning:
         """The meaning of an operand: what comes from outside is fixed."""
         if value in self.meanings:
             return self.meanings[value]
         if value is self.block.args[0]:
-            raise CannotJoinError
+            raise CannotJoinError("the number of the iteration beside indices")
         if isinstance(value.owner, Block):
             return FIXED
         if value.owner.parent_block() is self.block:
-            raise CannotJoinError
+            raise CannotJoinError("a value of no known meaning")
         return FIXED
 
     def _meaning(self, op: Operation) -> Meaning:
@@ -151,7 +151,7 @@ class _Reading:
             case aa.DotOp():
                 return self._product(op)
         if op.regions or not op.has_trait(Pure):
-            raise CannotJoinError
+            raise CannotJoinError("an operation with an effect, or a branch")
         meanings = [self._of(operand) for operand in op.operands]
         self._widen(op)
         if all(meaning.kind is Kind.FIXED for meaning in meanings):
@@ -179,11 +179,11 @@ class _Reading:
                 return power(meanings[0], type(op))
             case aa.FpToFpOp() if meanings[0].kind is Kind.POWER:
                 if storage_bits(element_of(op.result)) < _LEAST_BITS:
-                    raise CannotJoinError
+                    raise CannotJoinError("powers are rounded to few bits")
                 return meanings[0]
             case _:
                 if any(meaning.kind not in (Kind.FIXED, Kind.TILE) for meaning in meanings):
-                    raise CannotJoinError
+                    raise CannotJoinError("what is carried is computed with otherwise")
                 return TILE
 
     def _times(self, op: aa.MulFOp | aa.FmaOp, meanings: list[Meaning]) -> Meaning:
@@ -194,11 +194,11 @@ class _Reading:
                 continue
             factor = fixed_scalar(value)
             if factor is None:
-                raise CannotJoinError
+                raise CannotJoinError("a maximum times a tile")
             if meaning.kind is Kind.BELOW:
                 return scaled(meaning, factor)
             if isinstance(factor, bytes) and factor[-1] & _SIGN:
-                raise CannotJoinError
+                raise CannotJoinError("a maximum times what is less than zero")
             if isinstance(factor, SSAValue) and factor not in self.found.factors:
                 self.found.factors.append(factor)
             return MAXIMUM
@@ -210,24 +210,24 @@ class _Reading:
         dims = [dim for dim, index in enumerate(op.indices) if index is counter]
         others = [value for value in op.operands if value is not counter]
         if any(self._of(value).kind is not Kind.FIXED for value in others):
-            raise CannotJoinError
+            raise CannotJoinError("an index that changes")
         if op.ordering.data != MemoryOrdering.WEAK or op.result_token.first_use is not None:
-            raise CannotJoinError
+            raise CannotJoinError("a load in an order")
         if not dims:
             return FIXED
         [dim, *more] = dims
         follows = view.steps[dim] == view.tile_shape[dim]
         if memref_of(op.view).parent_block() is self.block:
-            raise CannotJoinError
+            raise CannotJoinError("a view that is made in the loop")
         if more or not follows or view.sparse_dim is not None:
-            raise CannotJoinError
+            raise CannotJoinError("tiles that do not follow each other")
         self.dims[op.result] = dim
         return TILE
 
     def _reduction(self, op: aa.ReduceOp) -> Meaning:
         """A reduction along the tile's dim or another one."""
         if len(op.arguments) != 1:
-            raise CannotJoinError
+            raise CannotJoinError("a reduction of several tiles")
         [source] = op.arguments
         meaning, body = self._of(source), list(op.body.block.ops)
         if meaning.kind is Kind.FIXED:
@@ -238,25 +238,25 @@ class _Reading:
             self._widen(op)
             if meaning.kind is Kind.TILE or (meaning.kind is Kind.POWER and is_sum):
                 return meaning
-            raise CannotJoinError
+            raise CannotJoinError("a reduction of what is carried")
         if is_maximum and meaning.kind is Kind.TILE:
             return MAXIMUM
         if not is_sum:
-            raise CannotJoinError
+            raise CannotJoinError("a reduction that is neither a sum nor a maximum")
         return summed([meaning])
 
     def _product(self, op: aa.DotOp) -> Meaning:
         """A product of which one operand is larger, or both along K."""
         lhs, rhs, acc = (self._of(value) for value in (op.lhs, op.rhs, op.acc))
         if op.condition is not None:
-            raise CannotJoinError
+            raise CannotJoinError("a product under a condition")
         rank = len(shape_of(op.result))
         ends = self.dims.get(op.lhs) == rank - 1, self.dims.get(op.rhs) == rank - 2
         if all(ends):
             part = summed([lhs, rhs])
             return part if is_zero(op.acc) else added(acc, part)
         if any(ends) or any(m.kind not in (Kind.FIXED, Kind.TILE) for m in (lhs, rhs, acc)):
-            raise CannotJoinError
+            raise CannotJoinError("a product of what is carried")
         self._widen(op)
         return TILE if Kind.TILE in (lhs.kind, rhs.kind, acc.kind) else FIXED
 
@@ -276,7 +276,7 @@ class _Reading:
             if all(at is None or self._can_be_wide(value, at) for value, at in pairs):
                 self.dims[result] = dim
                 return
-        raise CannotJoinError
+        raise CannotJoinError("a shape that hides the tile's dim")
 
     def _can_be_wide(self, value: SSAValue, dim: int) -> bool:
         """Whether a value is larger along a dim, or the same all along it; notes it."""

@@ -101,7 +101,7 @@ def negated(meaning: Meaning) -> Meaning:
     if meaning.kind in _PLAIN:
         return meaning
     if meaning.kind is not Kind.BELOW:
-        raise CannotJoinError
+        raise CannotJoinError("what is negated is neither of a tile nor below a maximum")
     before = meaning.before.negated() if meaning.before is not None else None
     after = meaning.after.negated() if meaning.after is not None else None
     return Meaning(Kind.BELOW, before, after, meaning.has_rest)
@@ -117,11 +117,11 @@ def added(lhs: Meaning, rhs: Meaning) -> Meaning:
     if lhs.kind is Kind.PART:
         lhs, rhs = rhs, lhs
     if rhs.kind is not Kind.PART:
-        raise CannotJoinError
+        raise CannotJoinError("what is added is no sum over a tile")
     is_scaled = lhs.kind is Kind.SCALED and (lhs.after, lhs.base) == (rhs.after, rhs.base)
     is_plain = lhs.kind is Kind.SUM and rhs.after is None
     if not is_scaled and not is_plain:
-        raise CannotJoinError
+        raise CannotJoinError("a sum is not scaled as its powers are")
     return Meaning(Kind.NEXT, carried=lhs.carried)
 
 
@@ -131,7 +131,7 @@ def _added_below(lhs: Meaning, rhs: Meaning) -> Meaning:
     befores = [meaning.before for meaning in both if meaning.before is not None]
     afters = [meaning.after for meaning in both if meaning.after is not None]
     if len(befores) > 1 or len(afters) > 1:
-        raise CannotJoinError
+        raise CannotJoinError("a maximum is added twice")
     has_rest = len(both) < 2 or any(meaning.has_rest for meaning in both)
     before, after = (terms[0] if terms else None for terms in (befores, afters))
     return Meaning(Kind.BELOW, before, after, has_rest)
@@ -150,7 +150,7 @@ def multiplied(lhs: Meaning, rhs: Meaning) -> Meaning:
         return lhs
     if lhs.kind is Kind.PART and rhs.kind is Kind.FIXED:
         return lhs
-    raise CannotJoinError
+    raise CannotJoinError("a factor of what is carried")
 
 
 def scaled(meaning: Meaning, factor: Factor) -> Meaning:
@@ -166,12 +166,12 @@ def largest(lhs: Meaning, rhs: Meaning) -> Meaning:
     if kinds <= {Kind.MAXIMUM, Kind.FIXED}:
         return MAXIMUM if Kind.MAXIMUM in kinds else FIXED
     if any(meaning.kind is Kind.BELOW and meaning != BEFORE for meaning in (lhs, rhs)):
-        raise CannotJoinError
+        raise CannotJoinError("a maximum of what is below another one")
     if kinds <= {Kind.TOP, Kind.BELOW, Kind.MAXIMUM, Kind.FIXED}:
         return TOP
     if kinds == {Kind.TILE} or kinds == {Kind.TILE, Kind.FIXED}:
         return TILE
-    raise CannotJoinError
+    raise CannotJoinError("a maximum of sums or powers")
 
 
 def power(meaning: Meaning, base: type[Operation]) -> Meaning:
@@ -179,12 +179,12 @@ def power(meaning: Meaning, base: type[Operation]) -> Meaning:
     if meaning.kind in _PLAIN:
         return meaning
     if meaning.kind is not Kind.BELOW or meaning.after is None or meaning.after.sign > 0:
-        raise CannotJoinError
+        raise CannotJoinError("a power that is not below the new maximum")
     if meaning.before is None and meaning.has_rest:
         return Meaning(Kind.POWER, after=meaning.after, base=base)
     if meaning.before == meaning.after.negated() and not meaning.has_rest:
         return Meaning(Kind.FADE, after=meaning.after, base=base)
-    raise CannotJoinError
+    raise CannotJoinError("a power of both maxima and something else")
 
 
 def summed(meanings: Sequence[Meaning]) -> Meaning:
@@ -192,7 +192,7 @@ def summed(meanings: Sequence[Meaning]) -> Meaning:
     powers = [meaning for meaning in meanings if meaning.kind is Kind.POWER]
     others = [meaning for meaning in meanings if meaning.kind in _PLAIN]
     if len(powers) > 1 or len(powers) + len(others) < len(meanings):
-        raise CannotJoinError
+        raise CannotJoinError("a sum of what is no power")
     if not powers:
         return Meaning(Kind.PART)
     return Meaning(Kind.PART, after=powers[0].after, base=powers[0].base)

@@ -33,9 +33,11 @@ def columns(module: ModuleOp) -> list[int]:
     return [shape_of(op.result)[-1] for op in products if isinstance(op.acc.owner, aa.ConstantOp)]
 
 
-def values_of(module: ModuleOp, length: int, rows: int, depth: int, scale: float) -> np.ndarray:
+def values_of(
+    module: ModuleOp, length: int, rows: int, depth: int, scale: float, blocks: int = 1
+) -> np.ndarray:
     """What a kernel gives for random queries and so many keys."""
-    arguments, grid = attention_arguments(rows, length, depth)
+    arguments, grid = attention_arguments(rows, length, depth, blocks=[blocks])
     arguments[-1] = np.float32(scale)
     with np.errstate(all="ignore"):
         run_entry(module, "attention", arguments, grid)
@@ -108,14 +110,81 @@ def test_any_number_of_tiles_gives_the_same(
 
 
 @pytest.mark.parametrize("tiles", [1, 4, 5])
-def test_threads_compute_what_the_tiles_say(tiles: int) -> None:
+@pytest.mark.parametrize("is_scaled", [False, True])
+def test_threads_compute_what_the_tiles_say(tiles: int, is_scaled: bool) -> None:
     source = softmax_attention("full", 64, 64, 64)
+    if is_scaled:
+        source = scaled_first("full", 64, 64, 64).encode()
     wanted = values_of(read_source(source), 64 * tiles, 64, 64, 0.125)
     module = read_source(source)
     for _ in passes(module, (), "sm_90", exact=True):
         pass
     found = values_of(module, 64 * tiles, 64, 64, 0.125)
     assert np.allclose(wanted, found, rtol=2e-3, atol=2e-3)
+
+
+def scaled_first(kind: str, *sizes: int, factor: str = "%s3") -> str:
+    """Attention whose scores are scaled before their maxima are taken."""
+    text = softmax_attention(kind, *sizes).decode()
+    wide, tall = (f"tile<{sizes[0]}x{n}xf32>" for n in (sizes[1], 1))
+    for number in range(text.count("= for ")):
+        scores = "%p_" if f"%s_{number} = " not in text else "%s_"
+        name, n = f"{scores}{number}", f"_{number}"
+        text = text.replace(
+            f"%x{n} = reduce {name}",
+            f"%c{n} = mulf {name}, {factor} : {wide}\n%x{n} = reduce %c{n}",
+        )
+        text = text.replace(
+            f"%n{n} = maxf %m{n}, %x2{n} : {tall}", f"%n{n} = maxf %m{n}, %x1{n} : {tall}"
+        )
+        text = text.replace(f"%e{n} = fma {name}, %s3, %n2{n}", f"%e{n} = subf %c{n}, %n1{n}")
+    return text
+
+
+def maxima(module: ModuleOp) -> list[type]:
+    """What the maxima of each loop are taken of."""
+    tops = [
+        op
+        for op in module.walk()
+        if isinstance(op, aa.ReduceOp) and isinstance(op.body.block.first_op, aa.MaxFOp)
+    ]
+    return [type(op.arguments[0].owner) for op in tops]
+
+
+@pytest.mark.parametrize("tile", [(128, 128), (128, 64)])
+def test_maxima_are_taken_before_scores_are_scaled(tile: tuple[int, int]) -> None:
+    module = joined(scaled_first("full", *tile, 128).encode())
+    assert maxima(module) == [aa.DotOp, aa.MulFOp]
+
+
+def test_a_number_that_is_known_needs_no_second_loop() -> None:
+    text = scaled_first("full", 128, 128, 128, factor="%known")
+    known = "%known = constant <f32: 0.125> : tile<128x128xf32>"
+    text = text.replace("%first = muli", f"{known}\n    %first = muli", 1)
+    assert maxima(joined(text.encode())) == [aa.DotOp]
+    text = text.replace("<f32: 0.125>", "<f32: -0.125>")
+    assert maxima(joined(text.encode())) == [aa.MulFOp]
+
+
+def test_scores_that_something_else_reads_stay_scaled() -> None:
+    text = scaled_first("full", 128, 128, 128)
+    text = text.replace("%e_0 = subf %c_0, %n1_0", "%e_0 = subf %n1_0, %c_0")
+    assert maxima(joined(text.encode())) == [aa.MulFOp]
+    # A mask is between the scaled scores and their maxima.
+    module = joined(scaled_first("causal", 128, 128, 128).encode())
+    assert maxima(module)[0] is aa.DotOp
+
+
+@pytest.mark.parametrize("scale", [0.125, -0.125, 0.0])
+@pytest.mark.parametrize("kind", ["full", "causal"])
+def test_scaling_late_gives_the_same(kind: str, scale: float) -> None:
+    """Exponents are rounded once, not twice: a power changes by a few units in its last place."""
+    source = scaled_first(kind, 64, 128, 64).encode()
+    wanted = values_of(read_source(source), 384, 64, 64, scale, 6)
+    found = values_of(joined(source), 384, 64, 64, scale, 6)
+    assert np.allclose(wanted, found, rtol=2e-3, atol=2e-3, equal_nan=True)
+    if scale <= 0:
+        assert np.array_equal(wanted, found, equal_nan=True)
 
 
 def test_what_is_left_has_the_stages_of_the_loop_and_no_schedule() -> None:

@@ -20,8 +20,10 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
+from tileiras.passes.rewriting import replace_op
 from tileiras.planning.tiling.joined_iterations import JoinedIterations
+from tileiras.planning.tiling.online_sums import fixed_scalar
 from tileiras.planning.tiling.slicing import operand_dims
 
 
@@ -40,6 +42,7 @@ class _Joining(ScalarBuilder):
         super().__init__()
         self.count = count
         self.loop, self.dims, self.factors = found.loop, found.dims, found.factors
+        self.unscaled = found.scaled
         self.location = self.loop.location
         self.old = self.loop.body.block
         self.outer = self.block
@@ -52,12 +55,17 @@ class _Joining(ScalarBuilder):
         if not isinstance(type, IntegerType):
             raise InternalError("a loop counts in no integer")
         middle, step = self._middle(type), self.integer(self.count, type)
+        if self.count == 1 and not self.factors:
+            middle = loop.upper_bound
         body = self._body()
         self.block, self.location = self.outer, loop.location
         operands = [loop.lower_bound, middle, step, *loop.init_values]
         types = [result.type for result in loop.results]
         made = self.emit(aa.ForOp, operands, types, loop.properties, [Region(body)])
         self.put_before(loop)
+        if self.count == 1 and not self.factors:
+            replace_op(loop, made.results)
+            return
         loop.operands = [middle, loop.upper_bound, loop.step, *made.results]
         loop.attributes[REMAINDER] = UnitAttr()
 
@@ -80,14 +88,12 @@ class _Joining(ScalarBuilder):
         return self.emit(aa.SelectOp, [runs, end, loop.lower_bound], [type]).results[0]
 
     def _is_positive(self, factor: SSAValue) -> SSAValue:
-        """i1: a scalar is not below zero."""
+        """i1: a scalar is above zero."""
         tile = TileType(factor.type)
         zero = {"value": DenseAttr(tile, bytes(4))}
         none = self.emit(aa.ConstantOp, (), [factor.type], zero).results[0]
         properties = {
-            "comparison_predicate": ComparisonPredicateAttr(
-                ComparisonPredicate.GREATER_THAN_OR_EQUAL
-            ),
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.GREATER_THAN),
             "comparison_ordering": ComparisonOrderingAttr(ComparisonOrdering.ORDERED),
         }
         return self.emit(aa.CmpFOp, [factor, none], [i1], properties).results[0]
@@ -98,7 +104,11 @@ class _Joining(ScalarBuilder):
         self.plain.update(zip(self.old.args, block.args, strict=True))
         for op in self.old.ops:
             self.block, self.location = block, op.location
-            if any(result in self.dims for result in op.results):
+            if op in self.unscaled:
+                continue
+            if any(operand.owner in self.unscaled for operand in op.operands):
+                self._scale_late(op)
+            elif any(result in self.dims for result in op.results):
                 self._widen(op)
             elif isinstance(op, aa.DotOp | aa.ReduceOp):
                 self._sum_up(op)
@@ -117,6 +127,36 @@ class _Joining(ScalarBuilder):
         values = {operand: self._plain_or_wide(operand, op) for operand in op.operands}
         self.block.add_op(copy := op.clone(values))
         self.plain.update(zip(op.results, copy.results, strict=True))
+
+    def _scale_late(self, op: Operation) -> None:
+        """The maximum of a scaled tile, or what is below it: made of the tile."""
+        scaled = op.operands[0].owner
+        if not isinstance(scaled, aa.MulFOp):
+            raise InternalError(f"'{op.name}' of a scaled tile")
+        place = self.unscaled[scaled]
+        tile, factor = (self._wide(scaled.operands[at]) for at in (place, 1 - place))
+        [result] = op.results
+        if isinstance(op, aa.SubFOp):
+            type = self._type(result)
+            negative = self.emit(aa.NegFOp, [self._wide(op.rhs)], [type]).results[0]
+            made = self.emit(aa.FmaOp, [tile, factor, negative], [type], op.properties)
+            self.wide[result] = made.results[0]
+            return
+        regions = [region.clone() for region in op.regions]
+        top = self.emit(type_of(op), [tile], [result.type], op.properties, regions).results[0]
+        number = self._as_large_as(scaled.operands[1 - place], result.type)
+        made = self.emit(aa.MulFOp, [top, number], [result.type], scaled.properties)
+        self.plain[result] = made.results[0]
+
+    def _as_large_as(self, factor: SSAValue, type: Attribute) -> SSAValue:
+        """A tile of a type whose elements are all a number."""
+        number = fixed_scalar(factor)
+        if isinstance(number, bytes) and isinstance(type, TensorType):
+            value = {"value": DenseAttr(TileType(type.element_type, type.get_shape()), number)}
+            return self.emit(aa.ConstantOp, (), [type], value).results[0]
+        if not isinstance(number, SSAValue):
+            raise InternalError("a factor of maxima is no number")
+        return self.emit(aa.SplatOp, [self._plain(number)], [type]).results[0]
 
     def _plain_or_wide(self, operand: SSAValue, op: aa.DotOp | aa.ReduceOp) -> SSAValue:
         is_acc = isinstance(op, aa.DotOp) and operand is op.acc

@@ -33,7 +33,11 @@ class JoinIterationsPass(IrPass):
     scores have. Several iterations as one do so once. What a loop carries has to be known: maxima
     of rows, and sums of powers below them (`planning/tiling/online_sums.py`). They are rounded in
     another order then. What is left has a loop as it was, mostly of one iteration or none; it does
-    all where maxima are multiplied by what turns out to be less than zero.
+    all where maxima are multiplied by what turns out not to be above zero.
+
+    Scores that are scaled before their maxima are taken are scaled in the powers' exponents
+    instead, which are rounded once then: 64 operations of a thread less, of some 540. The maximum
+    of the scores times the scale is the same number.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
@@ -41,7 +45,7 @@ class JoinIterationsPass(IrPass):
     Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
              of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
-             rows, or with powers rounded to 8 bits; kernels with several loops of products
+             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops
     """
 
     name = "join-iterations"
@@ -73,8 +77,8 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """A copy with joined iterations, and their schedules; None if it does not pay."""
-    loop = _only_loop(func)
-    if loop is None or loop_schedule(loop) is not None:
+    loops = _product_loops(func)
+    if not loops or any(loop_schedule(loop) is not None for loop in loops):
         return None
     from tileiras.planning.strategy import strategy_of
 
@@ -84,8 +88,9 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     if any(planned.rows < ROWS for planned in plan.dots.values()):
         return None
     scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
-    count = COLUMNS // max(scores, default=COLUMNS)
-    while count > 1:
+    # Where keys are masked in a loop of their own, the others are few.
+    count = COLUMNS // max(scores, default=COLUMNS) if len(loops) == 1 else 1
+    while count:
         joined = _joined_by(func, plan, count, target)
         if joined is not None:
             return joined
@@ -94,7 +99,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
 
 
 def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -> aa.FuncOp | None:
-    """The same of so many iterations at a time."""
+    """The same of so many iterations at a time; of one, maxima are taken before scaling."""
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
@@ -102,11 +107,13 @@ def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -
     from tileiras.planning.tiling.joined_iterations import joined_iterations
 
     copy = without_strategy(func)
-    loop = _only_loop(copy)
-    found = joined_iterations(loop) if loop is not None else None
-    if found is None or not _are_computed(found):
+    found = [joined_iterations(loop) for loop in _product_loops(copy)]
+    chosen = [one for one in found if one is not None and _are_computed(one)]
+    chosen = [one for one in chosen if count > 1 or one.scaled]
+    if not chosen:
         return None
-    join(found, count)
+    for one in chosen:
+        join(one, count)
     after = would_specialise(copy, target)
     if after is None or not _is_as_good(after, plan):
         return None
@@ -116,11 +123,11 @@ def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -
     return copy if write_overlaps(loops, after.shape.ctas) else None
 
 
-def _only_loop(func: aa.FuncOp) -> aa.ForOp | None:
-    """The loop with all products of a kernel."""
-    loops = {op.parent_op() for op in func.walk() if isinstance(op, aa.ProductOp)}
-    [loop, *others] = loops or {None}
-    return loop if isinstance(loop, aa.ForOp) and not others else None
+def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:
+    """The loops that products stand in, if all do."""
+    around = dict.fromkeys(op.parent_op() for op in func.walk() if isinstance(op, aa.ProductOp))
+    loops = [op for op in around if isinstance(op, aa.ForOp)]
+    return loops if len(loops) == len(around) else []
 
 
 def _are_computed(found: JoinedIterations) -> bool:

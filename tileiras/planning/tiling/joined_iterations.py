@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
+from tileiras.dialects.cuda_tile.attributes import MemoryOrdering, RoundingMode, RoundingModeAttr
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.tensors import is_zero
@@ -29,6 +29,7 @@ from tileiras.planning.tiling.online_sums import (
     MAXIMUM,
     TILE,
     CannotJoinError,
+    Factor,
     Kind,
     Meaning,
     added,
@@ -52,6 +53,7 @@ those below the maximum of each tile.
 """
 _SIGN = 0x80
 """Fixed: the sign in the last byte of a float."""
+_NEAREST = RoundingModeAttr(RoundingMode.NEAREST_EVEN)
 _SHAPES = (aa.ReshapeOp, aa.BroadcastOp, aa.PermuteOp, aa.SplatOp)
 
 
@@ -60,12 +62,15 @@ class JoinedIterations:
     """A loop of which several iterations may be one.
 
     `dims`: what is so many times as large then, and along which dim. `factors`: numbers that must
-    not be below zero, since maxima are multiplied by them.
+    be above zero, since maxima are multiplied by them. `scaled`: products of tiles with a number,
+    each with the operand that is a tile, of which maxima are taken and powers made. The maximum of
+    the tile itself times the number is the same, and powers take one operation less then.
     """
 
     loop: aa.ForOp
     dims: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     factors: list[SSAValue] = field(default_factory=list[SSAValue])
+    scaled: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
 
 def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
@@ -154,6 +159,8 @@ class _Reading:
             raise CannotJoinError("an operation with an effect, or a branch")
         meanings = [self._of(operand) for operand in op.operands]
         self._widen(op)
+        if isinstance(op, aa.MulFOp):
+            self._note_scaled(op, meanings)
         if all(meaning.kind is Kind.FIXED for meaning in meanings):
             return FIXED
         return self._computed(op, meanings)
@@ -197,12 +204,40 @@ class _Reading:
                 raise CannotJoinError("a maximum times a tile")
             if meaning.kind is Kind.BELOW:
                 return scaled(meaning, factor)
-            if isinstance(factor, bytes) and factor[-1] & _SIGN:
+            if not self._is_positive(factor):
                 raise CannotJoinError("a maximum times what is less than zero")
-            if isinstance(factor, SSAValue) and factor not in self.found.factors:
-                self.found.factors.append(factor)
             return MAXIMUM
         return multiplied(*meanings[:2])
+
+    def _is_positive(self, factor: Factor) -> bool:
+        """Whether a factor is above zero; what is known when the kernel runs is noted."""
+        if isinstance(factor, bytes):
+            return any(factor) and not factor[-1] & _SIGN
+        if factor not in self.found.factors:
+            self.found.factors.append(factor)
+        return True
+
+    def _note_scaled(self, op: aa.MulFOp, meanings: list[Meaning]) -> None:
+        """Notes a tile times a number, if nothing but maxima and powers is made of it."""
+        kinds = [meaning.kind for meaning in meanings]
+        if sorted(kinds, key=lambda kind: kind.value) != [Kind.FIXED, Kind.TILE]:
+            return
+        tile = kinds.index(Kind.TILE)
+        factor = fixed_scalar(op.operands[1 - tile])
+        users = [use.operation for use in op.result.uses]
+        maxima = [user for user in users if self._is_maximum(user)]
+        powers = [user for user in users if _makes_powers(user, op.result)]
+        if factor is None or not maxima or len(maxima) + len(powers) < len(users):
+            return
+        if _is_plain(op) and all(map(_is_plain, powers)) and self._is_positive(factor):
+            self.found.scaled[op] = tile
+
+    def _is_maximum(self, op: Operation) -> bool:
+        """Whether an operation is the maximum of a tile."""
+        if not isinstance(op, aa.ReduceOp) or len(op.arguments) != 1:
+            return False
+        along = self.dims.get(op.arguments[0]) == op.dim.value.data
+        return along and _body_is(op, aa.MaxFOp)
 
     def _load(self, op: aa.TiledLoadOp) -> Meaning:
         """A tile; larger along the dim whose index is the number of the iteration."""
@@ -229,11 +264,10 @@ class _Reading:
         if len(op.arguments) != 1:
             raise CannotJoinError("a reduction of several tiles")
         [source] = op.arguments
-        meaning, body = self._of(source), list(op.body.block.ops)
+        meaning = self._of(source)
         if meaning.kind is Kind.FIXED:
             return FIXED
-        is_sum = len(body) == _BODY_OPS and isinstance(body[0], aa.AddFOp)
-        is_maximum = len(body) == _BODY_OPS and isinstance(body[0], aa.MaxFOp)
+        is_sum, is_maximum = _body_is(op, aa.AddFOp), _body_is(op, aa.MaxFOp)
         if self.dims.get(source) != op.dim.value.data:
             self._widen(op)
             if meaning.kind is Kind.TILE or (meaning.kind is Kind.POWER and is_sum):
@@ -297,3 +331,22 @@ class _Reading:
             return False
         self.dims[value] = dim
         return True
+
+
+def _body_is(op: aa.ReduceOp, function: type[Operation]) -> bool:
+    """Whether a reduction applies one function and nothing else."""
+    body = list(op.body.block.ops)
+    return len(body) == _BODY_OPS and isinstance(body[0], function)
+
+
+def _makes_powers(op: Operation, value: SSAValue) -> bool:
+    """Whether an operation subtracts from a value what makes it the exponent of powers."""
+    if not isinstance(op, aa.SubFOp) or op.lhs is not value or op.rhs is value:
+        return False
+    return all(isinstance(use.operation, aa.Exp2Op | aa.ExpOp) for use in op.result.uses)
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether an operation rounds to the nearest number."""
+    is_nearest = op.properties.get("rounding_mode") == _NEAREST
+    return is_nearest and "flush_to_zero" not in op.properties

@@ -222,6 +222,7 @@ __all__ = [
     "MAXIMUM",
     "TILE",
     "CannotJoinError",
+    "Factor",
     "Kind",
     "Meaning",
     "Term",

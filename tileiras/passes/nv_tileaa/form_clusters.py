@@ -166,7 +166,7 @@ def _statically_scheduled(
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
     if plan is None or plan.is_in_tmem:
         return None
-    if _gathers(plan) or _decodes(plan):
+    if _gathers(plan) or _decodes(plan) or _transposes_values(plan):
         return _scheduled_alone(func, target)
     if _attends_briefly(func, plan):
         return _alone(with_static_tile_scheduler(func, may_have_several=True), target)
@@ -201,6 +201,20 @@ def _decodes(plan: RolePlan) -> bool:
     return plan.shape.ctas == 1 and all(planned.copies > 1 for planned in plan.dots.values())
 
 
+def _transposes_values(plan: RolePlan) -> bool:
+    """Whether idle warps transpose the values of attention of f8: the first ones of the next tile
+    while this one ends.
+    """
+    has_idle_warps = plan.shape.producer_warps > 1 and plan.warpgroups > 1
+    transposes = any(planned.is_smem_transposed for planned in plan.dots.values())
+    return plan.shape.ctas == 1 and has_idle_warps and transposes and _computes_operands(plan)
+
+
+def _computes_operands(plan: RolePlan) -> bool:
+    """Whether a product waits for an operand that threads compute: attention."""
+    return any(planned.lhs is None for planned in plan.dots.values())
+
+
 def _attends_briefly(func: aa.FuncOp, plan: RolePlan) -> bool:
     """Whether attention to a few tiles of keys has an SM to itself: it mostly starts and ends.
 
@@ -208,8 +222,7 @@ def _attends_briefly(func: aa.FuncOp, plan: RolePlan) -> bool:
     """
     from tileiras.planning.tile_scheduler.loop_lengths import most_iterations
 
-    is_computed = any(planned.lhs is None for planned in plan.dots.values())
-    if plan.shape.ctas > 1 or plan.warpgroups == 1 or not is_computed:
+    if plan.shape.ctas > 1 or plan.warpgroups == 1 or not _computes_operands(plan):
         return False
     most = most_iterations(func)
     return most is not None and most <= BRIEF

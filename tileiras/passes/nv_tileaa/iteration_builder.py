@@ -55,37 +55,45 @@ class _Joining(ScalarBuilder):
         if not isinstance(type, IntegerType):
             raise InternalError("a loop counts in no integer")
         middle, step = self._middle(type), self.integer(self.count, type)
-        if self.count == 1 and not self.factors:
-            middle = loop.upper_bound
         body = self._body()
         self.block, self.location = self.outer, loop.location
         operands = [loop.lower_bound, middle, step, *loop.init_values]
         types = [result.type for result in loop.results]
         made = self.emit(aa.ForOp, operands, types, loop.properties, [Region(body)])
         self.put_before(loop)
-        if self.count == 1 and not self.factors:
+        if middle is loop.upper_bound:
             replace_op(loop, made.results)
             return
         loop.operands = [middle, loop.upper_bound, loop.step, *made.results]
         loop.attributes[REMAINDER] = UnitAttr()
 
     def _middle(self, type: IntegerType) -> SSAValue:
-        """Where several iterations at a time end: at once where a factor of maxima is negative."""
+        """Where so many iterations at a time end: at once where a factor is not above zero."""
+        loop, conditions = self.loop, [self._is_positive(factor) for factor in self.factors]
+        end = loop.upper_bound
+        if self.count > 1:
+            left = self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound)
+            mask = self.integer((1 << type.width.data) - self.count, type)
+            whole = self.emit(aa.AndIOp, [left, mask], [type]).results[0]
+            end = self.binary(aa.AddIOp, loop.lower_bound, whole)
+            conditions.append(self._is_entered())
+        if not conditions:
+            return end
+        runs = conditions[0]
+        for condition in conditions[1:]:
+            runs = self.emit(aa.AndIOp, [runs, condition], [i1]).results[0]
+        return self.emit(aa.SelectOp, [runs, end, loop.lower_bound], [type]).results[0]
+
+    def _is_entered(self) -> SSAValue:
+        """i1: the loop has an iteration; else what is left of it may be any number."""
         loop = self.loop
         signed = Signedness.UNSIGNED if loop.unsigned_cmp is not None else Signedness.SIGNED
-        left = self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound)
-        mask = self.integer((1 << type.width.data) - self.count, type)
-        whole = self.emit(aa.AndIOp, [left, mask], [type]).results[0]
-        end = self.binary(aa.AddIOp, loop.lower_bound, whole)
         properties = {
             "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
             "signedness": SignednessAttr(signed),
         }
         bounds = [loop.lower_bound, loop.upper_bound]
-        runs = self.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
-        for factor in self.factors:
-            runs = self.emit(aa.AndIOp, [runs, self._is_positive(factor)], [i1]).results[0]
-        return self.emit(aa.SelectOp, [runs, end, loop.lower_bound], [type]).results[0]
+        return self.emit(aa.CmpIOp, bounds, [i1], properties).results[0]
 
     def _is_positive(self, factor: SSAValue) -> SSAValue:
         """i1: a scalar is above zero."""

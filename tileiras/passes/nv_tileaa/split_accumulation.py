@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
+from tileiras.codegen.atoms.wgmma import PARTIAL_K, PARTIAL_REGISTERS, WARPGROUP
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode, RoundingModeAttr
 from tileiras.dialects.cuda_tile.constants import DenseAttr
@@ -93,8 +94,6 @@ def _split(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
 
 def _has_one_part(planned: PlannedDot, plan: RolePlan) -> bool:
     """Whether a product of a computed operand is summed up in one part, with registers for all."""
-    from tileiras.codegen.atoms.wgmma import PARTIAL_K, PARTIAL_REGISTERS, WARPGROUP
-
     sums = planned.rows * planned.columns // (WARPGROUP * plan.warpgroups)
     depth = shape_of(planned.dot.lhs)[-1]
     is_small = depth <= PARTIAL_K and sums <= PARTIAL_REGISTERS

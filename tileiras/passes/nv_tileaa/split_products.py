@@ -18,7 +18,6 @@ from math import prod
 from tileiras.analysis.register_pressure import Live, live_at_products
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.passes.nv_tileaa.divide_products import ROWS, divide_product, part_shape
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
 
@@ -59,6 +58,8 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
         if product is None:
             return done
         if ctas > func.cluster_size:
+            from tileiras.passes.nv_tileaa.divide_products import divide_product
+
             divided = divide_product(func, product, ctas, partial(_quality, live))
             if divided is not None:
                 done.append(divided)
@@ -105,6 +106,8 @@ def _best(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> _Choice | No
 
 def _quality(live: dict[aa.ProductOp, Live], cuts: Sequence[ProductCut]) -> int | None:
     """0 where everything fits; 1 where it is at least cut to whole warpgroups; else None."""
+    from tileiras.passes.nv_tileaa.divide_products import ROWS, part_shape
+
     best = 0
     for value in cuts[0].flowing:
         if not isinstance(value.owner, aa.ProductOp):
@@ -131,6 +134,8 @@ def _quality(live: dict[aa.ProductOp, Live], cuts: Sequence[ProductCut]) -> int 
 
 def _described(product: aa.ProductOp, cut: ProductCut) -> str:
     """The product and its parts, for a remark."""
+    from tileiras.passes.nv_tileaa.divide_products import part_shape
+
     whole, part = shape_of(product.result), part_shape([cut], product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]
     return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"

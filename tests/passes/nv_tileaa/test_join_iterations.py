@@ -187,6 +187,25 @@ def test_scaling_late_gives_the_same(kind: str, scale: float) -> None:
         assert np.array_equal(wanted, found, equal_nan=True)
 
 
+def test_small_sums_leave_registers_for_parts_of_a_tile() -> None:
+    """What is left where the scale is not above zero comes in parts, too, scaled early."""
+    module = joined(scaled_first("full", 128, 128, 32).encode())
+    assert columns(module) == [64, 64]
+    assert maxima(module) == [aa.DotOp, aa.MulFOp]
+    # Here the maximum of each part is multiplied, by what may be less than zero.
+    assert columns(joined(softmax_attention("full", 128, 128, 32))) == [128]
+    assert columns(joined(scaled_first("full", 128, 128, 64).encode())) == [128, 128]
+
+
+@pytest.mark.parametrize("scale", [0.125, -0.125, 0.0])
+@pytest.mark.parametrize("tiles", [0, 1, 3])
+def test_parts_of_tiles_give_the_same(tiles: int, scale: float) -> None:
+    source = scaled_first("full", 128, 128, 32).encode()
+    wanted = values_of(read_source(source), 128 * tiles, 128, 32, scale)
+    found = values_of(joined(source), 128 * tiles, 128, 32, scale)
+    assert np.allclose(wanted, found, rtol=2e-3, atol=2e-3, equal_nan=True)
+
+
 def test_what_is_left_has_the_stages_of_the_loop_and_no_schedule() -> None:
     source = softmax_attention("full", 64, 64, 128)
     loops = [op for op in joined(source).walk() if isinstance(op, aa.ForOp)]
@@ -199,7 +218,9 @@ def test_what_is_left_has_the_stages_of_the_loop_and_no_schedule() -> None:
 
 def test_nothing_spills() -> None:
     options = with_environment(CompileOptions(gpu_name="sm_90"))
-    for tile in ((64, 64), (128, 64)):
-        found = compile_module(softmax_attention("full", *tile, 128), options)
+    sources = [softmax_attention("full", *tile, 128) for tile in ((64, 64), (128, 64))]
+    sources += [scaled_first("full", 128, 128, depth).encode() for depth in (32, 128)]
+    for source in sources:
+        found = compile_module(source, options)
         assert "0 bytes spilled" in found.notes[0]
         assert not [note for note in found.notes if "C75" in note]

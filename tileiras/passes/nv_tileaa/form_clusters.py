@@ -139,6 +139,8 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.two_tiles is not None:
         return False
+    if func.static_tile_scheduler is not None:
+        return False
     return not any(map(may_communicate, operations))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerType, TensorType, UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
@@ -27,21 +29,22 @@ from tileiras.planning.tiling.online_sums import fixed_scalar
 from tileiras.planning.tiling.slicing import operand_dims
 
 
-def join(found: JoinedIterations, count: int) -> None:
+def join(found: JoinedIterations, count: int, parts: int = 1) -> None:
     """Puts a loop over `count` tiles at a time in front of the loop, which does what is left.
 
-    `count` is a power of two.
+    Or one over each of `parts` of a tile. Both are powers of two, and one of them is 1.
     """
-    _Joining(found, count).run()
+    _Joining(found, count, parts).run()
 
 
 class _Joining(ScalarBuilder):
     """The rebuild of one loop. `wide` and `plain`: what stands for values of its body."""
 
-    def __init__(self, found: JoinedIterations, count: int):
+    def __init__(self, found: JoinedIterations, count: int, parts: int):
         super().__init__()
-        self.count = count
-        self.loop, self.dims, self.factors = found.loop, found.dims, found.factors
+        self.count, self.parts = count, parts
+        self.loop, self.dims = found.loop, found.dims
+        self.factors = list(dict.fromkeys([*found.factors, *found.late]))
         self.unscaled = found.scaled
         self.location = self.loop.location
         self.old = self.loop.body.block
@@ -55,17 +58,35 @@ class _Joining(ScalarBuilder):
         if not isinstance(type, IntegerType):
             raise InternalError("a loop counts in no integer")
         middle, step = self._middle(type), self.integer(self.count, type)
-        body = self._body()
-        self.block, self.location = self.outer, loop.location
-        operands = [loop.lower_bound, middle, step, *loop.init_values]
-        types = [result.type for result in loop.results]
-        made = self.emit(aa.ForOp, operands, types, loop.properties, [Region(body)])
-        self.put_before(loop)
+        made = self._loop(loop.lower_bound, middle, step, loop.init_values)
         if middle is loop.upper_bound:
+            self.put_before(loop)
             replace_op(loop, made.results)
             return
+        if self.parts > 1:
+            self._leave_parts(middle, step, made.results)
+            return
+        self.put_before(loop)
         loop.operands = [middle, loop.upper_bound, loop.step, *made.results]
         loop.attributes[REMAINDER] = UnitAttr()
+
+    def _leave_parts(self, middle: SSAValue, step: SSAValue, sums: Sequence[SSAValue]) -> None:
+        """What is left in parts, too, whose scores are scaled where they were."""
+        self.unscaled, self.wide, self.plain = {}, {}, {}
+        left = self._loop(middle, self.loop.upper_bound, step, sums)
+        left.attributes[REMAINDER] = UnitAttr()
+        self.put_before(self.loop)
+        replace_op(self.loop, left.results)
+
+    def _loop(
+        self, lower: SSAValue, upper: SSAValue, step: SSAValue, sums: Sequence[SSAValue]
+    ) -> Operation:
+        """A loop over the tiles between bounds of the old one."""
+        body, loop = self._body(), self.loop
+        self.block, self.location = self.outer, loop.location
+        bounds = [self.scaled(bound, self.parts) for bound in (lower, upper)]
+        types = [result.type for result in loop.results]
+        return self.emit(aa.ForOp, [*bounds, step, *sums], types, loop.properties, [Region(body)])
 
     def _middle(self, type: IntegerType) -> SSAValue:
         """Where so many iterations at a time end: at once where a factor is not above zero."""
@@ -196,7 +217,7 @@ class _Joining(ScalarBuilder):
         if value not in self.dims or not isinstance(value.type, TensorType):
             return value.type
         shape = list(value.type.get_shape())
-        shape[self.dims[value]] *= self.count
+        shape[self.dims[value]] = shape[self.dims[value]] * self.count // self.parts
         return TensorType(value.type.element_type, shape)
 
     def _widen(self, op: Operation) -> None:
@@ -206,7 +227,7 @@ class _Joining(ScalarBuilder):
         if isinstance(op, aa.TiledLoadOp):
             operands = self._access(op)
         else:
-            needed = operand_dims(op, self.dims[op.results[0]], self.count)
+            needed = operand_dims(op, self.dims[op.results[0]], self.count * self.parts)
             if needed is None:
                 raise InternalError(f"'{op.name}' cannot be cut")
             pairs = zip(op.operands, needed, strict=True)
@@ -220,12 +241,13 @@ class _Joining(ScalarBuilder):
         self.wide.update(zip(op.results, made.results, strict=True))
 
     def _access(self, op: aa.TiledLoadOp) -> list[SSAValue]:
-        """The operands of a larger load: its view moves on by the tile that it had."""
+        """The operands of a larger load: its view moves on by the tile that it had, or its part."""
         view, dim = view_type_of(op.view), self.dims[op.result]
-        tile = list(view.tile_shape)
-        tile[dim] *= self.count
-        kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
-        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
+        tile, steps = list(view.tile_shape), list(view.steps)
+        tile[dim] = tile[dim] * self.count // self.parts
+        steps[dim] //= self.parts
+        moves = (view.dim_map_dims, IntTupleAttr(steps), view.padding, view.sparse)
+        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *moves)
         block, self.block = self.block, self.outer
         memref = memref_of(op.view).result
         made = self.emit(aa.BlockTileOp, [memref], [type]).results[0]

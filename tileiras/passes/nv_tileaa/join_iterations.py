@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 128
 """Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
+PARTS = 2
+"""Policy: of a tile of keys, where CTAs of one warpgroup have registers for all rows then."""
 ROWS = 64
 """Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
 
@@ -38,6 +40,10 @@ class JoinIterationsPass(IrPass):
     Scores that are scaled before their maxima are taken are scaled in the powers' exponents
     instead, which are rounded once then: 64 operations of a thread less, of some 540. The maximum
     of the scores times the scale is the same number.
+
+    Where sums are small (heads of 32), a tile is taken in two parts instead, if CTAs of one
+    warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
+    less than warpgroups do.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
@@ -59,24 +65,26 @@ class JoinIterationsPass(IrPass):
                 continue
             joined = _joined(func, target)
             if joined is not None:
-                put_in_place(joined, func)
-                ctx.remarks.add(_remark(joined))
+                put_in_place(joined[0], func)
+                ctx.remarks.add(_remark(*joined))
 
 
-def _remark(func: aa.FuncOp) -> Remark:
+def _remark(func: aa.FuncOp, text: str) -> Remark:
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         JoinIterationsPass.name,
         "JoinedIterations",
-        "several iterations over small tiles are one over a large tile",
+        text,
         func.sym_name.data,
         place_of(func),
     )
 
 
-def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
-    """A copy with joined iterations, and their schedules; None if it does not pay."""
+def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
+    """A copy with other iterations, and their schedules, and what is said of them; None if it does
+    not pay.
+    """
     loops = _product_loops(func)
     if not loops or any(loop_schedule(loop) is not None for loop in loops):
         return None
@@ -90,16 +98,26 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
     # Where keys are masked in a loop of their own, the others are few.
     count = COLUMNS // max(scores, default=COLUMNS) if len(loops) == 1 else 1
+    if count == 1 and len(loops) == 1 and _fits_one_warpgroup(plan):
+        joined = _joined_by(func, plan, 1, target, PARTS)
+        if joined is not None:
+            return joined, f"an iteration over a tile is {PARTS}, over a part each"
     while count:
         joined = _joined_by(func, plan, count, target)
+        if joined is not None and count > 1:
+            return joined, f"{count} iterations over small tiles are one over a large tile"
         if joined is not None:
-            return joined
+            return joined, "maxima are taken of scores before these are scaled"
         count //= 2
     return None
 
 
-def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -> aa.FuncOp | None:
-    """The same of so many iterations at a time; of one, maxima are taken before scaling."""
+def _joined_by(
+    func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget, parts: int = 1
+) -> aa.FuncOp | None:
+    """The same of so many iterations at a time, or of so many parts of one; of a whole one maxima
+    are taken before scaling.
+    """
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
@@ -109,13 +127,15 @@ def _joined_by(func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget) -
     copy = without_strategy(func)
     found = [joined_iterations(loop) for loop in _product_loops(copy)]
     chosen = [one for one in found if one is not None and _are_computed(one)]
-    chosen = [one for one in chosen if count > 1 or one.scaled]
+    chosen = [one for one in chosen if count * parts > 1 or one.scaled]
+    # Maxima of parts, times what is less than zero, are not those of the whole.
+    chosen = [one for one in chosen if parts == 1 or not one.factors]
     if not chosen:
         return None
     for one in chosen:
-        join(one, count)
+        join(one, count, parts)
     after = would_specialise(copy, target)
-    if after is None or not _is_as_good(after, plan):
+    if after is None or not (_is_as_good if parts == 1 else _is_shared)(after, plan):
         return None
     loops = overlap_products(copy, after, target)
     if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
@@ -140,3 +160,27 @@ def _is_as_good(after: RolePlan, before: RolePlan) -> bool:
     """Whether as many CTAs share an SM, of as many warpgroups."""
     is_shared = after.shape.ctas >= before.shape.ctas
     return is_shared and after.warpgroups == before.warpgroups
+
+
+def _is_shared(after: RolePlan, before: RolePlan) -> bool:
+    """Whether as many warpgroups are of several CTAs that share an SM."""
+    together = after.shape.ctas * after.warpgroups >= before.shape.ctas * before.warpgroups
+    return together and after.shape.ctas > before.shape.ctas
+
+
+def _fits_one_warpgroup(plan: RolePlan) -> bool:
+    """Whether one warpgroup would have registers for all rows, the scores in parts."""
+    from tileiras.planning.resources.cta import MAX_ACCUMULATORS, WARPGROUP_THREADS
+
+    if plan.shape.ctas > 1 or plan.warpgroups == 1:
+        return False
+    sums = sum(
+        planned.rows * planned.columns // (PARTS if planned.starts_at_zero else 1)
+        for planned in plan.dots.values()
+    )
+    scores = sum(
+        planned.rows * planned.columns for planned in plan.dots.values() if planned.starts_at_zero
+    )
+    # Probabilities are half as large as their scores.
+    words = sums + scores // (2 * PARTS)
+    return words <= MAX_ACCUMULATORS * WARPGROUP_THREADS

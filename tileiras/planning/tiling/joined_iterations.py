@@ -62,7 +62,8 @@ class JoinedIterations:
     """A loop of which several iterations may be one.
 
     `dims`: what is so many times as large then, and along which dim. `factors`: numbers that must
-    be above zero, since maxima are multiplied by them. `scaled`: products of tiles with a number,
+    be above zero, since maxima are multiplied by them, `late` ones where scores are scaled late.
+    `scaled`: products of tiles with a number,
     each with the operand that is a tile, of which maxima are taken and powers made. The maximum of
     the tile itself times the number is the same, and powers take one operation less then.
     """
@@ -70,6 +71,7 @@ class JoinedIterations:
     loop: aa.ForOp
     dims: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     factors: list[SSAValue] = field(default_factory=list[SSAValue])
+    late: list[SSAValue] = field(default_factory=list[SSAValue])
     scaled: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
 
@@ -204,18 +206,10 @@ class _Reading:
                 raise CannotJoinError("a maximum times a tile")
             if meaning.kind is Kind.BELOW:
                 return scaled(meaning, factor)
-            if not self._is_positive(factor):
+            if not _is_positive(factor, self.found.factors):
                 raise CannotJoinError("a maximum times what is less than zero")
             return MAXIMUM
         return multiplied(*meanings[:2])
-
-    def _is_positive(self, factor: Factor) -> bool:
-        """Whether a factor is above zero; what is known when the kernel runs is noted."""
-        if isinstance(factor, bytes):
-            return any(factor) and not factor[-1] & _SIGN
-        if factor not in self.found.factors:
-            self.found.factors.append(factor)
-        return True
 
     def _note_scaled(self, op: aa.MulFOp, meanings: list[Meaning]) -> None:
         """Notes a tile times a number, if nothing but maxima and powers is made of it."""
@@ -229,7 +223,7 @@ class _Reading:
         powers = [user for user in users if _makes_powers(user, op.result)]
         if factor is None or not maxima or len(maxima) + len(powers) < len(users):
             return
-        if _is_plain(op) and all(map(_is_plain, powers)) and self._is_positive(factor):
+        if _is_plain(op) and all(map(_is_plain, powers)) and _is_positive(factor, self.found.late):
             self.found.scaled[op] = tile
 
     def _is_maximum(self, op: Operation) -> bool:
@@ -331,6 +325,15 @@ class _Reading:
             return False
         self.dims[value] = dim
         return True
+
+
+def _is_positive(factor: Factor, asked: list[SSAValue]) -> bool:
+    """Whether a factor is above zero; of what is known when the kernel runs, it is asked then."""
+    if isinstance(factor, bytes):
+        return any(factor) and not factor[-1] & _SIGN
+    if factor not in asked:
+        asked.append(factor)
+    return True
 
 
 def _body_is(op: aa.ReduceOp, function: type[Operation]) -> bool:

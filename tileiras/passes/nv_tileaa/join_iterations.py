@@ -96,8 +96,10 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     if any(planned.rows < ROWS for planned in plan.dots.values()):
         return None
     scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
+    if not scores:
+        return None
     # Where keys are masked in a loop of their own, the others are few.
-    count = COLUMNS // max(scores, default=COLUMNS) if len(loops) == 1 else 1
+    count = COLUMNS // max(scores) if len(loops) == 1 else 1
     if count == 1 and len(loops) == 1 and _fits_one_warpgroup(plan):
         joined = _joined_by(func, plan, 1, target, PARTS)
         if joined is not None:
@@ -122,18 +124,12 @@ def _joined_by(
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
     from tileiras.planning.strategy import without_strategy, would_specialise
-    from tileiras.planning.tiling.joined_iterations import joined_iterations
 
-    copy = without_strategy(func)
-    found = [joined_iterations(loop) for loop in _product_loops(copy)]
-    chosen = [one for one in found if one is not None and _are_computed(one)]
-    chosen = [one for one in chosen if count * parts > 1 or one.scaled]
-    # Maxima of parts, times what is less than zero, are not those of the whole.
-    chosen = [one for one in chosen if parts == 1 or not one.factors]
-    if not chosen:
+    if not _chosen(func, count, parts):
         return None
-    for one in chosen:
-        join(one, count, parts)
+    copy = without_strategy(func)
+    for found in _chosen(copy, count, parts):
+        join(found, count, parts)
     after = would_specialise(copy, target)
     if after is None or not (_is_as_good if parts == 1 else _is_shared)(after, plan):
         return None
@@ -141,6 +137,23 @@ def _joined_by(
     if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
         return None
     return copy if write_overlaps(loops, after.shape.ctas) else None
+
+
+def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
+    """The loops that gain by so many iterations at a time, or by parts, and how."""
+    from tileiras.planning.tiling.joined_iterations import joined_iterations
+
+    read = (joined_iterations(loop) for loop in _product_loops(func))
+    found = [one for one in read if one is not None and _are_computed(one)]
+    return [one for one in found if _gains(one, count, parts)]
+
+
+def _gains(found: JoinedIterations, count: int, parts: int) -> bool:
+    """Whether a loop becomes another one, and does the same.
+
+    Maxima of parts, times what may be less than zero, are not those of the whole.
+    """
+    return not found.factors if parts > 1 else count > 1 or bool(found.scaled)
 
 
 def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:

@@ -159,6 +159,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
         "passes/nv_tileaa/expand_scaled_dot.py",
         "passes/nv_tileaa/expand_schedule.py",
         "passes/nv_tileaa/form_clusters.py",
+        "passes/nv_tileaa/join_iterations.py",
         "passes/nv_tileaa/multicast_remote_tiles.py",
         "passes/nv_tileaa/pair_ctas.py",
         "passes/nv_tileaa/split_accumulation.py",
@@ -177,6 +178,7 @@ ASKS_FOR_PLANS: dict[str, tuple[str, ...]] = {
     "with_store_warp": ("planning/stores.py", "planning/warp_roles/store_warp.py"),
     "overlap_products": (
         "passes/nv_tileaa/generate_schedule.py",
+        "passes/nv_tileaa/join_iterations.py",
         "passes/nv_tileaa/split_accumulation.py",
         "planning/schedule/overlap.py",
     ),

@@ -190,6 +190,13 @@ PIPELINE: tuple[Step, ...] = (
         needs_one=("WGMMA", "TCGEN05"),
     ),
     Step(
+        "join-iterations",
+        "nv_tileaa",
+        "tile blocks stand, and with them CTAs that share an SM; what it joins is scheduled next",
+        min_opt=1,
+        needs=("WGMMA", "TMA"),
+    ),
+    Step(
         "split-accumulation",
         "nv_tileaa",
         "which loops overlap depends on it, and it is decided next; tile blocks stand",

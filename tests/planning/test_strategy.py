@@ -59,6 +59,7 @@ READERS = (
     "tiles-per-cta",
     "tileas-dynamic-persistent",
     "form-clusters",
+    "join-iterations",
     "tileas-generate-schedule",
     "tileas-plan-cta",
 )

@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE = ("canonicalize", "cse", "convert-cudatile-to-tileaa", "choose-strategy")
 GENERATE, EXPAND = "tileas-generate-schedule", "tileas-expand-schedule"
 SERIAL = f"{GENERATE}{{scheduler=serial}}"
-ATTENTION = with_ctas(softmax_attention("full", 128, 64, 64), 1)
+ATTENTION = with_ctas(softmax_attention("full", 128, 128, 64), 1)
 SOURCES: dict[str, tuple[bytes, str]] = {
     "attention": (ATTENTION, "sm_90"),
     "rows": (KERNELS[0].text.encode(), "sm_90"),

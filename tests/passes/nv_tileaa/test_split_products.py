@@ -28,7 +28,12 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.driver import read_source
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
-from tileiras.passes.nv_tileaa import slicing, split_loop_carried, split_products
+from tileiras.passes.nv_tileaa import (
+    divide_products,
+    slicing,
+    split_loop_carried,
+    split_products,
+)
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def small_limits(monkeypatch):
     """A product of 32x32 f32 is computed in parts of 16 rows, or of 16 columns."""
     monkeypatch.setattr(split_products, "PRODUCT_WORDS", 512)
     monkeypatch.setattr(split_products, "THREADS", 4)
-    monkeypatch.setattr(split_products, "ROWS", 16)
+    monkeypatch.setattr(divide_products, "ROWS", 16)
 
 
 def parts_of(text: str, grid: tuple[int, int, int] = (2, 2, 1)) -> list[tuple[int, ...]]:

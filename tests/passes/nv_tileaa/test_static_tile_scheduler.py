@@ -12,6 +12,7 @@ from tests.kernels.gather import experts
 from tests.kernels.pass_runs import passes_between, run_passes
 from tests.kernels.product_text import Order, ProductKernel
 from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.softmax_attention import softmax_attention
 from tests.kernels.stage_comparison import passes
 from tests.kernels.tiles_per_cta import placed
 from tileiras.codegen.atoms.store_pieces import Held, stored_layout
@@ -189,3 +190,15 @@ def test_a_remark_says_what_became_of_tile_blocks(source: bytes, name: str, text
     assert remark.name == name
     assert remark.message.startswith(text)
     assert "by a static tile scheduler" in remark.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "element", "is_scheduled"),
+    [("full", "f8E4M3FN", True), ("causal", "f8E4M3FN", False), ("full", "f16", False)],
+)
+def test_warps_that_transpose_values_begin_the_next_block(
+    kind: str, element: str, is_scheduled: bool
+):
+    """Where all blocks are as long: others take the next block of a grid when they end."""
+    text = softmax_attention(kind, 128, 128, 128, element=element).decode()
+    assert has_static_tile_scheduler(text) == is_scheduled

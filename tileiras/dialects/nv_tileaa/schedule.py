@@ -45,6 +45,8 @@ from tileiras.dialects.nv_tileaa.types import MemTokenType
 
 LOOP_SCHEDULE, SCHEDULE, PREFETCH = "loop_schedule", "schedule", "prefetch"
 """Names of the attributes: of loops, of the operations in them, and of loads."""
+REMAINDER = "remainder"
+"""Says of a loop that it does what two iterations at a time have left: mostly one, or none."""
 PUT_OFF = "put_off"
 """Says of a product that it is still to be issued late: the schedule has been acted on."""
 

@@ -109,7 +109,7 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     is_chain = _is_chain_that_fills_an_sm(plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
-    if not may_loop_over_tiles(func, takes_over=True):
+    if not may_loop_over_tiles(func, may_have_several=True):
         return None
     if plan.is_in_tmem:
         looped_plan = plan_of_loop(func, plan, plan, target, options)

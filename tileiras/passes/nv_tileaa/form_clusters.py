@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 CLUSTER = 2
 """Policy: CTAs of a cluster that is formed."""
+BRIEF = 6
+"""Policy: iterations of attention at most, of whose time start and end are much (an H200, D = 64,
+window of 128, 512 and 1024 keys: 2, 5 and 9 iterations: 0.90, 0.99 and 1.03 of the time; D = 128,
+window of 128: 0.88).
+"""
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ def _is_candidate(func: aa.FuncOp) -> bool:
     asked = integer_hint(func, "num_cta_in_cga")
     if func.cluster_size > 1 or asked == 1 or func.two_tiles is not None:
         return False
+    if func.static_tile_scheduler is not None:
+        return False
     return not any(map(may_communicate, operations))
 
 
@@ -154,9 +161,13 @@ def _statically_scheduled(
         return None
     plan = strategy_of(func, target)
     # Measured with wgmma alone: whether it pays beside a warp that issues products is not known.
-    if plan is None or plan.is_in_tmem or not may_loop_over_tiles(func):
+    if plan is None or plan.is_in_tmem:
         return None
-    if _gathers(plan) or _decodes(plan):
+    if _attends_briefly(func, plan):
+        return _alone(with_static_tile_scheduler(func, may_have_several=True), target)
+    if not may_loop_over_tiles(func):
+        return None
+    if _gathers(plan) or _decodes(plan) or _transposes_values(plan):
         return _scheduled_alone(func, target)
     numbers = [op for op in func.body.block.ops if isinstance(op, aa.GetProgramIdOp)]
     cluster = FutureCluster(CLUSTER, tuple(op.result for op in numbers))
@@ -190,6 +201,39 @@ def _decodes(plan: RolePlan) -> bool:
     return plan.shape.ctas == 1 and all(planned.copies > 1 for planned in plan.dots.values())
 
 
+def _transposes_values(plan: RolePlan) -> bool:
+    """Whether idle warps transpose the values of attention of f8: the first ones of the next tile
+    while this one ends.
+    """
+    has_idle_warps = plan.shape.producer_warps > 1 and plan.warpgroups > 1
+    transposes = any(planned.is_smem_transposed for planned in plan.dots.values())
+    return plan.shape.ctas == 1 and has_idle_warps and transposes and _computes_operands(plan)
+
+
+def _computes_operands(plan: RolePlan) -> bool:
+    """Whether a product waits for an operand that threads compute: attention."""
+    return any(planned.lhs is None for planned in plan.dots.values())
+
+
+def _attends_briefly(func: aa.FuncOp, plan: RolePlan) -> bool:
+    """Whether attention to a few tiles of keys has an SM to itself: it mostly starts and ends.
+
+    That the first blocks have fewer tiles does not matter then.
+    """
+    from tileiras.planning.tile_scheduler.loop_lengths import most_iterations
+
+    if plan.shape.ctas > 1 or plan.warpgroups == 1 or not _computes_operands(plan):
+        return False
+    most = most_iterations(func)
+    return most is not None and most <= BRIEF
+
+
+def _alone(looped: aa.FuncOp | None, target: GpuTarget) -> aa.FuncOp | None:
+    """A kernel with a static tile scheduler, if its CTAs still have an SM each."""
+    plan = would_specialise(looped, target) if looped is not None else None
+    return looped if plan is not None and plan.shape.ctas == 1 else None
+
+
 def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     """The kernel whose tile blocks divide those of the grid, each for itself; None where their
     loops are not of one length: whoever has ended takes the next one of a grid, which evens out.
@@ -204,9 +248,7 @@ def _scheduled_alone(func: aa.FuncOp, target: GpuTarget) -> aa.FuncOp | None:
     bounds = (products.lower_bound, products.upper_bound, products.step)
     if any(bound.owner in varying for bound in bounds):
         return None
-    looped = with_static_tile_scheduler(func)
-    plan = would_specialise(looped, target) if looped is not None else None
-    return looped if plan is not None and plan.shape.ctas == 1 else None
+    return _alone(with_static_tile_scheduler(func), target)
 
 
 def _with_clusters(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:

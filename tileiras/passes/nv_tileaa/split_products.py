@@ -22,7 +22,6 @@ from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.types import shape_of
-from tileiras.passes.nv_tileaa.divide_products import ROWS, divide_product, part_shape
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
@@ -75,6 +74,8 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
         if product is None:
             return done
         if ctas > func.cluster_size:
+            from tileiras.passes.nv_tileaa.divide_products import divide_product
+
             divided = divide_product(func, product, ctas, partial(_quality, live))
             if divided is not None:
                 done.append(divided)
@@ -121,6 +122,8 @@ def _best(product: aa.ProductOp, live: dict[aa.ProductOp, Live]) -> _Choice | No
 
 def _quality(live: dict[aa.ProductOp, Live], cuts: Sequence[ProductCut]) -> int | None:
     """0 where everything fits; 1 where it is at least cut to whole warpgroups; else None."""
+    from tileiras.passes.nv_tileaa.divide_products import ROWS, part_shape
+
     best = 0
     for value in cuts[0].flowing:
         if not isinstance(value.owner, aa.ProductOp):
@@ -147,6 +150,8 @@ def _quality(live: dict[aa.ProductOp, Live], cuts: Sequence[ProductCut]) -> int 
 
 def _described(product: aa.ProductOp, cut: ProductCut) -> str:
     """The product and its parts, for a remark."""
+    from tileiras.passes.nv_tileaa.divide_products import part_shape
+
     whole, part = shape_of(product.result), part_shape([cut], product.result)
     texts = ["x".join(map(str, shape)) for shape in (whole, part)]
     return f"product of {texts[0]} in {cut.parts} parts of {texts[1]}"

@@ -63,12 +63,15 @@ class PairsOfTiles:
     both: SSAValue
 
 
-def with_static_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
+def with_static_tile_scheduler(
+    func: aa.FuncOp, *, may_have_several: bool = False
+) -> aa.FuncOp | None:
     """A copy of the kernel that loops over tile blocks, None if it is not one as described.
 
-    Whether tile blocks may do each other's work is for the caller to know.
+    It may have several loops one after the other only if that is said. Whether tile blocks may do
+    each other's work is for the caller to know.
     """
-    changed = _copied(func, "static_tile_scheduler")
+    changed = _copied(func, "static_tile_scheduler", has_several=may_have_several)
     if changed is None:
         return None
     _Scheduler(changed).write()
@@ -93,7 +96,7 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
     A tile may have several loops with products, one after another (causal attention has).
     """
-    changed = _copied(func, "dynamic_tile_scheduler", takes_over=True)
+    changed = _copied(func, "dynamic_tile_scheduler", has_several=True)
     if changed is None:
         return None
     _Scheduler(changed, takes_over=True).write()
@@ -114,8 +117,8 @@ def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance)
     return builder.emit(aa.CmpIOp, times, [i1], _AT_MOST).results[0]
 
 
-def _copied(func: aa.FuncOp, scheduler: str, *, takes_over: bool = False) -> aa.FuncOp | None:
-    if not may_loop_over_tiles(func, takes_over=takes_over):
+def _copied(func: aa.FuncOp, scheduler: str, *, has_several: bool = False) -> aa.FuncOp | None:
+    if not may_loop_over_tiles(func, may_have_several=has_several):
         return None
     changed = without_strategy(func)
     for op in list(changed.walk()):

@@ -229,7 +229,7 @@ class PlannedKernel:
         have_own = self.has_store_warp or (has_stores and not in_stages)
         maps = sum(isinstance(op, pl.MakeTensorMapOp) for op in self.func.walk())
         return (
-            fixed_bytes(pipelines, maps, self.has_store_warp)
+            fixed_bytes(pipelines, maps, self.has_store_warp, self.available)
             + self.plan.integer("smem_transpose")
             + (pieces if have_own else 0)
             + self.row_bytes

@@ -107,9 +107,17 @@ def has_more_stages_without(plan: RolePlan, load: OperandLoad, target: GpuTarget
     return counts[1] > counts[0]
 
 
-def fixed_bytes(pipelines: Iterable[PipelineRequirements], maps: int, has_store_warp: bool) -> int:
-    """Shared memory for mbarriers, for making `maps` tensor maps, and for handing a scalar on."""
-    stages = sum(map(most_stages, pipelines))
+def fixed_bytes(
+    pipelines: Iterable[PipelineRequirements],
+    maps: int,
+    has_store_warp: bool,
+    available: int = UNLIMITED_BYTES,
+) -> int:
+    """Shared memory for mbarriers, for making `maps` tensor maps, and for handing a scalar on.
+
+    No pipeline has more stages than fit what is `available`.
+    """
+    stages = sum(min(most_stages(one), available // one.stage_bytes) for one in pipelines)
     barriers = max(BARRIER_BYTES, GAP_BYTES + STAGE_BARRIER_BYTES * stages)
     barriers += STORE_BARRIER_BYTES if has_store_warp else 0
     return max(FIXED_BYTES, barriers + maps * MAP_BYTES)

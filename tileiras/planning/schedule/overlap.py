@@ -24,7 +24,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from tileiras.analysis.register_pressure import held_value
 from tileiras.codegen.target import GpuTarget, Unit
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.schedule import operands_of
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER, operands_of
 from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.planning.model.dots import PlannedDot, WgmmaDot
 from tileiras.planning.model.kernel import RolePlan
@@ -89,10 +89,13 @@ def overlap_products(
 ) -> list[tuple[LoopBody, Schedule | None]]:
     """The loops of a specialised kernel in which products wait for computed operands.
 
-    Each with its schedule, None where none fits or pays.
+    Each with its schedule, None where none fits or pays. What runs once, if at all, has nothing to
+    overlap with.
     """
     found: list[tuple[LoopBody, Schedule | None]] = []
     for loop in [op for op in func.walk() if isinstance(op, aa.ForOp)]:
+        if REMAINDER in loop.attributes:
+            continue
         here = [p for p in plan.dots.values() if p.dot.parent_op() is loop]
         if all(planned.lhs is not None for planned in here) or not is_rotatable(loop):
             continue

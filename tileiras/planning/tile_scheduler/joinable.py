@@ -69,16 +69,16 @@ def is_plain(planned: PlannedDot) -> bool:
     return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
 
 
-def may_loop_over_tiles(func: aa.FuncOp, *, takes_over: bool = False) -> bool:
+def may_loop_over_tiles(func: aa.FuncOp, *, may_have_several: bool = False) -> bool:
     """Whether a kernel of one tile a block has the form of one that loops over tiles: a loop over
     K, the numbers of the tile block in front of it, and one end.
 
-    `takes_over`: there may be several loops with products then, one after another.
+    It may have several loops with products, one after another, only if that is said.
     """
     operations = list(func.walk())
     loops = [op for op in operations if isinstance(op, aa.ForOp | aa.LoopOp)]
     numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp)]
-    if takes_over:
+    if may_have_several:
         if not loops or not all(_multiplies_in(op, func) for op in loops):
             return False
     elif loops != [product_loop(func.body.block)]:

@@ -105,6 +105,9 @@ def _slope_of_result(op: Operation, axis: int, known: Slopes) -> int | None:
             return _sum(slopes[0], _negated(slopes[1]))
         case aa.ExtIOp() | aa.TruncIOp():
             return slopes[0]
+        case aa.SelectOp():
+            # All of a loop, or nothing of it: the condition may change where nothing is left.
+            return _sum(*slopes[1:])
         case aa.MulIOp() | aa.DivIOp() if any(slopes):
             factors = [op.operands[1]] if isinstance(op, aa.DivIOp) else list(op.operands)
             constants = [number for value in factors if (number := _integer(value)) is not None]

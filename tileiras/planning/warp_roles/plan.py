@@ -15,6 +15,7 @@ from xdsl.ir import BlockArgument, Operation
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.nesting import enclosing
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.planning.memory_order import follows_write, precedes_write
 from tileiras.planning.mma.strategy import MmaStrategy, pipelined_strategies
 from tileiras.planning.model.dots import PlannedDot
@@ -171,7 +172,8 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
     Loops share pipelines. A product that is still running keeps its stage while the next one waits
     for another. In a kernel whose tiles are `two_tiles` in rounds a loop with one tile has the
     pipeline of one with two; where a CTA computes two tiles, it has a pipeline of its own in the
-    same memory. So does a loop behind rounds whose tiles are rows of one.
+    same memory. So does a loop behind rounds whose tiles are rows of one. What is left of a loop
+    with joined iterations has the loop's pipelines.
     """
 
     def are_shared(planned: PlannedDot) -> bool:
@@ -197,6 +199,8 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
             loads = (*operands, *beside)
             size = sum(map(place_bytes, loads))
             key = (position, 0 if are_shared(dots[0]) else size)
+            if _is_remainder(dots[0]):
+                key = next((known for known in pipelines if known[0] == position), key)
             pipelines.setdefault(key, []).append(loads)
             sizes[key] = max(size, sizes.get(key, 0))
             may_run = all(
@@ -212,6 +216,12 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
         for (key, of), within in zip(pipelines.items(), places, strict=True)
     ]
     return (*shared, *kept.values())
+
+
+def _is_remainder(planned: PlannedDot) -> bool:
+    """Whether a product is one of what two iterations at a time have left."""
+    loop = planned.dot.parent_op()
+    return loop is not None and REMAINDER in loop.attributes
 
 
 def _places_within(

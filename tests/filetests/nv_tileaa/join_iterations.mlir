@@ -1,0 +1,240 @@
+// RUN: ...,join-iterations
+// CHECK: nv_tileaa.for
+// CHECK: tensor<64x128xf16> -> tensor<128x128xf32>
+// CHECK: remainder
+// CHECK: tensor<64x64xf16> -> tensor<128x64xf32>
+cuda_tile.module @m {
+  entry @takes_two_tiles_of_keys_at_a_time(%Q: tile<ptr<f16>>, %K: tile<ptr<f16>>, %V: tile<ptr<f16>>,
+                   %O: tile<ptr<f16>>,
+                   %heads: tile<i32>, %shared: tile<i32>, %rows: tile<i32>, %length: tile<i32>,
+                   %scale: tile<f32>) {
+    %q1 = assume div_by<16>, %Q : tile<ptr<f16>>
+    %k1 = assume div_by<16>, %K : tile<ptr<f16>>
+    %v1 = assume div_by<16>, %V : tile<ptr<f16>>
+    %r0 = assume div_by<16>, %rows : tile<i32>
+    %l0 = assume div_by<16>, %length : tile<i32>
+    %cd = constant <i32: 64> : tile<i32>
+    %sq0 = muli %r0, %cd : tile<i32>
+    %sk0 = muli %l0, %cd : tile<i32>
+    %sq = assume div_by<8>, %sq0 : tile<i32>
+    %sk = assume div_by<8>, %sk0 : tile<i32>
+    %t0 = make_token : token
+    %tq = make_tensor_view %q1, shape = [%heads, %r0, 64], strides = [%sq, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %tk = make_tensor_view %k1, shape = [%shared, %l0, 64], strides = [%sk, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %tv = make_tensor_view %v1, shape = [%shared, %l0, 64], strides = [%sk, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %to = make_tensor_view %O, shape = [%heads, %r0, 64], strides = [%sq, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %pq = make_partition_view %tq : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %pk = make_partition_view %tk : partition_view<tile=(1x64x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %pv = make_partition_view %tv : partition_view<tile=(1x64x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %po = make_partition_view %to : partition_view<tile=(1x128x64), tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %bx, %head, %bz = get_tile_block_id : tile<i32>
+    %share = constant <i32: 1> : tile<i32>
+    %from = divi %head, %share signed rounding<negative_inf> : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %cm = constant <i32: 128> : tile<i32>
+    %cn = constant <i32: 64> : tile<i32>
+    %z = constant <f32: 0.0> : tile<128x64xf32>
+    %zo = constant <f32: 0.0> : tile<128x64xf32>
+    %zr = constant <f32: 0.0> : tile<128x1xf32>
+    %low = constant <f32: 0xFF800000> : tile<128x1xf32>
+    %none = constant <f32: 0xFF800000> : tile<128x64xf32>
+    %first = muli %bx, %cm : tile<i32>
+    %i0 = iota : tile<128xi32>
+    %i1 = reshape %i0 : tile<128xi32> -> tile<128x1xi32>
+    %i2 = reshape %first : tile<i32> -> tile<1x1xi32>
+    %i3 = broadcast %i2 : tile<1x1xi32> -> tile<128x1xi32>
+    %i4 = addi %i3, %i1 : tile<128x1xi32>
+    %i5 = broadcast %i4 : tile<128x1xi32> -> tile<128x64xi32>
+    %s1 = reshape %scale : tile<f32> -> tile<1x1xf32>
+    %s2 = broadcast %s1 : tile<1x1xf32> -> tile<128x1xf32>
+    %s3 = broadcast %s1 : tile<1x1xf32> -> tile<128x64xf32>
+    %q3, %uq = load_view_tko weak %pq[%head, %bx, %c0] token = %t0
+      : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+      -> tile<1x128x64xf16>, token
+    %q = reshape %q3 : tile<1x128x64xf16> -> tile<128x64xf16>
+    %blocks = divi %l0, %cn signed rounding<positive_inf> : tile<i32>
+    %reach0 = addi %first, %cm : tile<i32>
+    %reach = mini %reach0, %l0 signed : tile<i32>
+    %seen = divi %reach, %cn signed rounding<positive_inf> : tile<i32>
+    %whole0 = divi %first, %cn signed rounding<negative_inf> : tile<i32>
+    %whole = mini %whole0, %seen signed : tile<i32>
+
+    %sums_0, %top_0, %acc_0 = for %j_0 in (%c0 to %blocks, step %c1) : tile<i32>
+        iter_values(%l_0 = %zr, %m_0 = %low, %a_0 = %zo)
+        -> (tile<128x1xf32>, tile<128x1xf32>, tile<128x64xf32>) {
+      %k3_0, %uk_0 = load_view_tko weak %pk[%from, %j_0, %c0] token = %t0
+        : partition_view<tile=(1x64x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+        -> tile<1x64x64xf16>, token
+      %k_0 = reshape %k3_0 : tile<1x64x64xf16> -> tile<64x64xf16>
+      %kt_0 = permute %k_0 [1, 0] : tile<64x64xf16> -> tile<64x64xf16>
+      %p_0 = mmaf %q, %kt_0, %z
+        : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
+      
+      %x_0 = reduce %p_0 dim=1 identities=[0xFF800000 : f32]
+        : tile<128x64xf32> -> tile<128xf32>
+      (%xa_0: tile<f32>, %xb_0: tile<f32>) {
+        %xc_0 = maxf %xa_0, %xb_0 : tile<f32>
+        yield %xc_0 : tile<f32>
+      }
+      %x1_0 = reshape %x_0 : tile<128xf32> -> tile<128x1xf32>
+      %x2_0 = mulf %x1_0, %s2 : tile<128x1xf32>
+      %n_0 = maxf %m_0, %x2_0 : tile<128x1xf32>
+      %n1_0 = broadcast %n_0 : tile<128x1xf32> -> tile<128x64xf32>
+      %n2_0 = negf %n1_0 : tile<128x64xf32>
+      %e_0 = fma %p_0, %s3, %n2_0 : tile<128x64xf32>
+      %w_0 = exp2 %e_0 flush_to_zero : tile<128x64xf32>
+      %d_0 = subf %m_0, %n_0 : tile<128x1xf32>
+      %f_0 = exp2 %d_0 flush_to_zero : tile<128x1xf32>
+      %y_0 = reduce %w_0 dim=1 identities=[0.0 : f32] : tile<128x64xf32> -> tile<128xf32>
+      (%ya_0: tile<f32>, %yb_0: tile<f32>) {
+        %yc_0 = addf %ya_0, %yb_0 : tile<f32>
+        yield %yc_0 : tile<f32>
+      }
+      %y1_0 = reshape %y_0 : tile<128xf32> -> tile<128x1xf32>
+      %lo_0 = fma %l_0, %f_0, %y1_0 : tile<128x1xf32>
+      %h_0 = ftof %w_0 : tile<128x64xf32> -> tile<128x64xf16>
+      %v3_0, %uv_0 = load_view_tko weak %pv[%from, %j_0, %c0] token = %t0
+        : partition_view<tile=(1x64x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+        -> tile<1x64x64xf16>, token
+      %v_0 = reshape %v3_0 : tile<1x64x64xf16> -> tile<64x64xf16>
+      %fb_0 = broadcast %f_0 : tile<128x1xf32> -> tile<128x64xf32>
+      %b_0 = mulf %a_0, %fb_0 : tile<128x64xf32>
+      %o_0 = mmaf %h_0, %v_0, %b_0
+        : tile<128x64xf16>, tile<64x64xf16>, tile<128x64xf32>
+      continue %lo_0, %n_0, %o_0 : tile<128x1xf32>, tile<128x1xf32>, tile<128x64xf32>
+    }
+
+    %ob = broadcast %sums_0 : tile<128x1xf32> -> tile<128x64xf32>
+    %od = divf %acc_0, %ob : tile<128x64xf32>
+    %oh = ftof %od : tile<128x64xf32> -> tile<128x64xf16>
+    %o3 = reshape %oh : tile<128x64xf16> -> tile<1x128x64xf16>
+    %st = store_view_tko weak %o3, %po[%head, %bx, %c0] token = %t0
+      : tile<1x128x64xf16>, partition_view<tile=(1x128x64), tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32> -> token
+    return
+  }
+}
+// -----
+// CHECK-NOT: remainder
+// CHECK: nv_tileaa.dot
+// CHECK: nv_tileaa.dot
+// CHECK-NOT: nv_tileaa.dot
+cuda_tile.module @m {
+  entry @leaves_tiles_of_128_keys(%Q: tile<ptr<f16>>, %K: tile<ptr<f16>>, %V: tile<ptr<f16>>,
+                   %O: tile<ptr<f16>>,
+                   %heads: tile<i32>, %shared: tile<i32>, %rows: tile<i32>, %length: tile<i32>,
+                   %scale: tile<f32>) {
+    %q1 = assume div_by<16>, %Q : tile<ptr<f16>>
+    %k1 = assume div_by<16>, %K : tile<ptr<f16>>
+    %v1 = assume div_by<16>, %V : tile<ptr<f16>>
+    %r0 = assume div_by<16>, %rows : tile<i32>
+    %l0 = assume div_by<16>, %length : tile<i32>
+    %cd = constant <i32: 64> : tile<i32>
+    %sq0 = muli %r0, %cd : tile<i32>
+    %sk0 = muli %l0, %cd : tile<i32>
+    %sq = assume div_by<8>, %sq0 : tile<i32>
+    %sk = assume div_by<8>, %sk0 : tile<i32>
+    %t0 = make_token : token
+    %tq = make_tensor_view %q1, shape = [%heads, %r0, 64], strides = [%sq, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %tk = make_tensor_view %k1, shape = [%shared, %l0, 64], strides = [%sk, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %tv = make_tensor_view %v1, shape = [%shared, %l0, 64], strides = [%sk, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %to = make_tensor_view %O, shape = [%heads, %r0, 64], strides = [%sq, 64, 1]
+      : tile<i32> -> tensor_view<?x?x64xf16, strides=[?,64,1]>
+    %pq = make_partition_view %tq : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %pk = make_partition_view %tk : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %pv = make_partition_view %tv : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %po = make_partition_view %to : partition_view<tile=(1x128x64), tensor_view<?x?x64xf16, strides=[?,64,1]>>
+    %bx, %head, %bz = get_tile_block_id : tile<i32>
+    %share = constant <i32: 1> : tile<i32>
+    %from = divi %head, %share signed rounding<negative_inf> : tile<i32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %cm = constant <i32: 128> : tile<i32>
+    %cn = constant <i32: 128> : tile<i32>
+    %z = constant <f32: 0.0> : tile<128x128xf32>
+    %zo = constant <f32: 0.0> : tile<128x64xf32>
+    %zr = constant <f32: 0.0> : tile<128x1xf32>
+    %low = constant <f32: 0xFF800000> : tile<128x1xf32>
+    %none = constant <f32: 0xFF800000> : tile<128x128xf32>
+    %first = muli %bx, %cm : tile<i32>
+    %i0 = iota : tile<128xi32>
+    %i1 = reshape %i0 : tile<128xi32> -> tile<128x1xi32>
+    %i2 = reshape %first : tile<i32> -> tile<1x1xi32>
+    %i3 = broadcast %i2 : tile<1x1xi32> -> tile<128x1xi32>
+    %i4 = addi %i3, %i1 : tile<128x1xi32>
+    %i5 = broadcast %i4 : tile<128x1xi32> -> tile<128x128xi32>
+    %s1 = reshape %scale : tile<f32> -> tile<1x1xf32>
+    %s2 = broadcast %s1 : tile<1x1xf32> -> tile<128x1xf32>
+    %s3 = broadcast %s1 : tile<1x1xf32> -> tile<128x128xf32>
+    %q3, %uq = load_view_tko weak %pq[%head, %bx, %c0] token = %t0
+      : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+      -> tile<1x128x64xf16>, token
+    %q = reshape %q3 : tile<1x128x64xf16> -> tile<128x64xf16>
+    %blocks = divi %l0, %cn signed rounding<positive_inf> : tile<i32>
+    %reach0 = addi %first, %cm : tile<i32>
+    %reach = mini %reach0, %l0 signed : tile<i32>
+    %seen = divi %reach, %cn signed rounding<positive_inf> : tile<i32>
+    %whole0 = divi %first, %cn signed rounding<negative_inf> : tile<i32>
+    %whole = mini %whole0, %seen signed : tile<i32>
+
+    %sums_0, %top_0, %acc_0 = for %j_0 in (%c0 to %blocks, step %c1) : tile<i32>
+        iter_values(%l_0 = %zr, %m_0 = %low, %a_0 = %zo)
+        -> (tile<128x1xf32>, tile<128x1xf32>, tile<128x64xf32>) {
+      %k3_0, %uk_0 = load_view_tko weak %pk[%from, %j_0, %c0] token = %t0
+        : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+        -> tile<1x128x64xf16>, token
+      %k_0 = reshape %k3_0 : tile<1x128x64xf16> -> tile<128x64xf16>
+      %kt_0 = permute %k_0 [1, 0] : tile<128x64xf16> -> tile<64x128xf16>
+      %p_0 = mmaf %q, %kt_0, %z
+        : tile<128x64xf16>, tile<64x128xf16>, tile<128x128xf32>
+      
+      %x_0 = reduce %p_0 dim=1 identities=[0xFF800000 : f32]
+        : tile<128x128xf32> -> tile<128xf32>
+      (%xa_0: tile<f32>, %xb_0: tile<f32>) {
+        %xc_0 = maxf %xa_0, %xb_0 : tile<f32>
+        yield %xc_0 : tile<f32>
+      }
+      %x1_0 = reshape %x_0 : tile<128xf32> -> tile<128x1xf32>
+      %x2_0 = mulf %x1_0, %s2 : tile<128x1xf32>
+      %n_0 = maxf %m_0, %x2_0 : tile<128x1xf32>
+      %n1_0 = broadcast %n_0 : tile<128x1xf32> -> tile<128x128xf32>
+      %n2_0 = negf %n1_0 : tile<128x128xf32>
+      %e_0 = fma %p_0, %s3, %n2_0 : tile<128x128xf32>
+      %w_0 = exp2 %e_0 flush_to_zero : tile<128x128xf32>
+      %d_0 = subf %m_0, %n_0 : tile<128x1xf32>
+      %f_0 = exp2 %d_0 flush_to_zero : tile<128x1xf32>
+      %y_0 = reduce %w_0 dim=1 identities=[0.0 : f32] : tile<128x128xf32> -> tile<128xf32>
+      (%ya_0: tile<f32>, %yb_0: tile<f32>) {
+        %yc_0 = addf %ya_0, %yb_0 : tile<f32>
+        yield %yc_0 : tile<f32>
+      }
+      %y1_0 = reshape %y_0 : tile<128xf32> -> tile<128x1xf32>
+      %lo_0 = fma %l_0, %f_0, %y1_0 : tile<128x1xf32>
+      %h_0 = ftof %w_0 : tile<128x128xf32> -> tile<128x128xf16>
+      %v3_0, %uv_0 = load_view_tko weak %pv[%from, %j_0, %c0] token = %t0
+        : partition_view<tile=(1x128x64), padding_value = zero, tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32>
+        -> tile<1x128x64xf16>, token
+      %v_0 = reshape %v3_0 : tile<1x128x64xf16> -> tile<128x64xf16>
+      %fb_0 = broadcast %f_0 : tile<128x1xf32> -> tile<128x64xf32>
+      %b_0 = mulf %a_0, %fb_0 : tile<128x64xf32>
+      %o_0 = mmaf %h_0, %v_0, %b_0
+        : tile<128x128xf16>, tile<128x64xf16>, tile<128x64xf32>
+      continue %lo_0, %n_0, %o_0 : tile<128x1xf32>, tile<128x1xf32>, tile<128x64xf32>
+    }
+
+    %ob = broadcast %sums_0 : tile<128x1xf32> -> tile<128x64xf32>
+    %od = divf %acc_0, %ob : tile<128x64xf32>
+    %oh = ftof %od : tile<128x64xf32> -> tile<128x64xf16>
+    %o3 = reshape %oh : tile<128x64xf16> -> tile<1x128x64xf16>
+    %st = store_view_tko weak %o3, %po[%head, %bx, %c0] token = %t0
+      : tile<1x128x64xf16>, partition_view<tile=(1x128x64), tensor_view<?x?x64xf16, strides=[?,64,1]>>, tile<i32> -> token
+    return
+  }
+}

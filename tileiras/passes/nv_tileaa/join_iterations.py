@@ -1,0 +1,199 @@
+"""The pass `join-iterations`: iterations over small tiles become one over a large one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import loop_schedule
+from tileiras.ir_pass import CompileContext, IrPass
+from tileiras.passes.rewriting import put_in_place
+from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.model.kernel import RolePlan
+    from tileiras.planning.tiling.joined_iterations import JoinedIterations
+
+COLUMNS = 128
+"""Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
+PARTS = 2
+"""Policy: of a tile of keys, where CTAs of one warpgroup have registers for all rows then."""
+ROWS = 64
+"""Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
+
+
+@dataclass(frozen=True)
+class JoinIterationsPass(IrPass):
+    """Lets a loop of attention take several small tiles of keys and values at a time, as one.
+
+    Each iteration waits for products, exchanges maxima and scales sums, however few columns its
+    scores have. Several iterations as one do so once. What a loop carries has to be known: maxima
+    of rows, and sums of powers below them (`planning/tiling/online_sums.py`). They are rounded in
+    another order then. What is left has a loop as it was, mostly of one iteration or none; it does
+    all where maxima are multiplied by what turns out not to be above zero.
+
+    Scores that are scaled before their maxima are taken are scaled in the powers' exponents
+    instead, which are rounded once then: 64 operations of a thread less, of some 540. The maximum
+    of the scores times the scale is the same number.
+
+    Where sums are small (heads of 32), a tile is taken in two parts instead, if CTAs of one
+    warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
+    less than warpgroups do.
+
+    Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+    After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
+             for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+    Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
+    Leaves   kernels that are not specialised; loops whose products would not run beside the powers
+             of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
+             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops
+    """
+
+    name = "join-iterations"
+    title: ClassVar[str] = "Join iterations of attention"
+
+    def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
+        """Does so in all functions that gain by it."""
+        target = ctx.require_target()
+        for func in list(op.body.ops):
+            if not isinstance(func, aa.FuncOp) or func.two_tiles is not None:
+                continue
+            joined = _joined(func, target)
+            if joined is not None:
+                put_in_place(joined[0], func)
+                ctx.remarks.add(_remark(*joined))
+
+
+def _remark(func: aa.FuncOp, text: str) -> Remark:
+    return Remark(
+        RemarkCategory.SCHEDULE,
+        RemarkKind.PASSED,
+        JoinIterationsPass.name,
+        "JoinedIterations",
+        text,
+        func.sym_name.data,
+        place_of(func),
+    )
+
+
+def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
+    """A copy with other iterations, and their schedules, and what is said of them; None if it does
+    not pay.
+    """
+    loops = _product_loops(func)
+    if not loops or any(loop_schedule(loop) is not None for loop in loops):
+        return None
+    from tileiras.planning.strategy import strategy_of
+
+    plan = strategy_of(func, target)
+    if plan is None or plan.is_in_tmem or func.cluster_size > 1:
+        return None
+    if any(planned.rows < ROWS for planned in plan.dots.values()):
+        return None
+    scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
+    if not scores:
+        return None
+    # Where keys are masked in a loop of their own, the others are few.
+    count = COLUMNS // max(scores) if len(loops) == 1 else 1
+    if count == 1 and len(loops) == 1 and _fits_one_warpgroup(plan):
+        joined = _joined_by(func, plan, 1, target, PARTS)
+        if joined is not None:
+            return joined, f"an iteration over a tile is {PARTS}, over a part each"
+    while count:
+        joined = _joined_by(func, plan, count, target)
+        if joined is not None and count > 1:
+            return joined, f"{count} iterations over small tiles are one over a large tile"
+        if joined is not None:
+            return joined, "maxima are taken of scores before these are scaled"
+        count //= 2
+    return None
+
+
+def _joined_by(
+    func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget, parts: int = 1
+) -> aa.FuncOp | None:
+    """The same of so many iterations at a time, or of so many parts of one; of a whole one maxima
+    are taken before scaling.
+    """
+    from tileiras.passes.nv_tileaa.iteration_builder import join
+    from tileiras.planning.schedule.overlap import overlap_products
+    from tileiras.planning.schedule.written import write_overlaps
+    from tileiras.planning.strategy import without_strategy, would_specialise
+
+    if not _chosen(func, count, parts):
+        return None
+    copy = without_strategy(func)
+    for found in _chosen(copy, count, parts):
+        join(found, count, parts)
+    after = would_specialise(copy, target)
+    if after is None or not (_is_as_good if parts == 1 else _is_shared)(after, plan):
+        return None
+    loops = overlap_products(copy, after, target)
+    if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
+        return None
+    return copy if write_overlaps(loops, after.shape.ctas) else None
+
+
+def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
+    """The loops that gain by so many iterations at a time, or by parts, and how."""
+    from tileiras.planning.tiling.joined_iterations import joined_iterations
+
+    read = (joined_iterations(loop) for loop in _product_loops(func))
+    found = [one for one in read if one is not None and _are_computed(one)]
+    return [one for one in found if _gains(one, count, parts)]
+
+
+def _gains(found: JoinedIterations, count: int, parts: int) -> bool:
+    """Whether a loop becomes another one, and does the same.
+
+    Maxima of parts, times what may be less than zero, are not those of the whole.
+    """
+    return not found.factors if parts > 1 else count > 1 or bool(found.scaled)
+
+
+def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:
+    """The loops that products stand in, if all do."""
+    around = dict.fromkeys(op.parent_op() for op in func.walk() if isinstance(op, aa.ProductOp))
+    loops = [op for op in around if isinstance(op, aa.ForOp)]
+    return loops if len(loops) == len(around) else []
+
+
+def _are_computed(found: JoinedIterations) -> bool:
+    """Whether a left operand of a product is made of another product's result."""
+    products = [op for op in found.loop.body.block.ops if isinstance(op, aa.ProductOp)]
+    return any(op.lhs in found.dims and op.result not in found.dims for op in products)
+
+
+def _is_as_good(after: RolePlan, before: RolePlan) -> bool:
+    """Whether as many CTAs share an SM, of as many warpgroups."""
+    is_shared = after.shape.ctas >= before.shape.ctas
+    return is_shared and after.warpgroups == before.warpgroups
+
+
+def _is_shared(after: RolePlan, before: RolePlan) -> bool:
+    """Whether as many warpgroups are of several CTAs that share an SM."""
+    together = after.shape.ctas * after.warpgroups >= before.shape.ctas * before.warpgroups
+    return together and after.shape.ctas > before.shape.ctas
+
+
+def _fits_one_warpgroup(plan: RolePlan) -> bool:
+    """Whether one warpgroup would have registers for all rows, the scores in parts."""
+    from tileiras.planning.resources.cta import MAX_ACCUMULATORS, WARPGROUP_THREADS
+
+    if plan.shape.ctas > 1 or plan.warpgroups == 1:
+        return False
+    sums = sum(
+        planned.rows * planned.columns // (PARTS if planned.starts_at_zero else 1)
+        for planned in plan.dots.values()
+    )
+    scores = sum(
+        planned.rows * planned.columns for planned in plan.dots.values() if planned.starts_at_zero
+    )
+    # Probabilities are half as large as their scores.
+    words = sums + scores // (2 * PARTS)
+    return words <= MAX_ACCUMULATORS * WARPGROUP_THREADS

@@ -28,7 +28,7 @@ from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.mma import Operand, mma_operand_layout
+from tileiras.dialects.layout.mma import columns_of, in_columns, mma_operand_layout
 from tileiras.dialects.layout.offsets import storage_bytes
 from tileiras.dialects.layout.operands import placed_operand, plan_operand
 from tileiras.dialects.layout.scales import ScaleWords
@@ -175,13 +175,16 @@ def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLay
 
 
 def _fragments(ctx: KernelLowering, op: MmaProduct, atom: MmaAtom) -> list[LinearLayout]:
-    """The fragment layouts of A and B."""
-    rows = atom.layouts()
+    """The fragment layouts of A and B, whose columns are in the order of those of the sum."""
+    rows, result = atom.layouts(), ctx.layout(op.result.type)
     warps = (op.warps_m.data, op.warps_n.data)
-    operands: Sequence[tuple[SSAValue, Operand]] = ((op.lhs, "A"), (op.rhs, "B"))
+    left, right = (operand_shape(ctx, value) for value in (op.lhs, op.rhs))
+    columns = columns_of(mma_operand_layout(rows.c, result.shape, warps, "C"), result)
+    if columns is None:
+        raise ctx.contradiction("does not leave its sum as instructions do")
     return [
-        mma_operand_layout(rows.operand(which), operand_shape(ctx, value), warps, which)
-        for value, which in operands
+        mma_operand_layout(rows.a, left, warps, "A"),
+        in_columns(mma_operand_layout(rows.b, right, warps, "B"), columns),
     ]
 
 

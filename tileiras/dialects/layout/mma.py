@@ -135,6 +135,33 @@ def mma_operand_layout(
     return _operand_layout(atom, shape, checked_shape(warps_per_dim), which)
 
 
+def columns_of(plain: LinearLayout, layout: LinearLayout) -> dict[int, int] | None:
+    """Which column of a tile each column of its instructions' is, by powers of two.
+
+    `plain` is a sum's layout where they are the same, `layout` another one of it: None if that
+    differs by more than the order of columns.
+    """
+    order: dict[int, int] = {}
+    for (unit, before), (_, after) in zip(plain.bases, layout.bases, strict=True):
+        if len(before) != len(after):
+            return None
+        for old, new in zip(before, after, strict=True):
+            if old[:-1] != new[:-1] or bool(old[-1]) != bool(new[-1]):
+                return None
+            if order.setdefault(old[-1], new[-1]) != new[-1]:
+                return None
+    return order
+
+
+def in_columns(layout: LinearLayout, order: dict[int, int]) -> LinearLayout:
+    """A sum's or a right operand's layout in another order of columns (`columns_of`)."""
+    bases = {
+        unit: [(*vector[:-1], order.get(vector[-1], vector[-1])) for vector in vectors]
+        for unit, vectors in layout.bases
+    }
+    return LinearLayout(bases, layout.shape)
+
+
 def divides_columns(rows: int, warpgroups: int) -> bool:
     """Whether warpgroups divide the columns of an accumulator, not its rows."""
     return rows == 64 and warpgroups == 2

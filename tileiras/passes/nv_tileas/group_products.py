@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 from tileiras.codegen.atoms.mma import get_mma_atom
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.layout.mma import Operand, mma_operand_layout
+from tileiras.dialects.layout.mma import Operand, columns_of, in_columns, mma_operand_layout
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
@@ -161,7 +161,11 @@ def _is_staged(op: Product, which: Operand) -> bool:
     warps = (op.warps_m.data, op.warps_n.data)
     rows = get_mma_atom(op.atom.data).layouts()
     fragments = mma_operand_layout(rows.operand(which), shape_of(value), warps, which)
-    return layout_of(value.type) != fragments
+    layout, result = layout_of(value.type), layout_of(op.result.type)
+    if which == "A" or result is None:
+        return layout != fragments
+    columns = columns_of(mma_operand_layout(rows.c, result.shape, warps, "C"), result)
+    return columns is None or layout != in_columns(fragments, columns)
 
 
 def _after(op: Operation) -> dict[Operation, int]:

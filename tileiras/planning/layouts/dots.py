@@ -60,6 +60,10 @@ def assign_dot_layouts(
             found = (planned.lhs, planned.rhs, *planned.scales, planned.result)
             layouts = [layout for layout in found if layout is not None]
         dot.attributes[FRAGMENTS] = layouts_attribute(layouts)
+    if sum(isinstance(dot.attributes.get(MMA), MmaSyncAttr) for dot in dots) > 1:
+        from tileiras.planning.layouts.column_orders import order_columns
+
+        order_columns(dots)
 
 
 def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[LinearLayout]:

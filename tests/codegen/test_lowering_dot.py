@@ -21,6 +21,7 @@ from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout
 from tileiras.dialects.layout.offsets import bank_conflicts
 from tileiras.dialects.layout.operands import plan_operand
 from tileiras.errors import CompileError
+from tileiras.planning.layouts import column_orders
 
 DTYPES: dict[Any, Any] = {
     f16: np.float16,
@@ -186,40 +187,79 @@ def test_matrix_rows_lie_in_different_banks(warps, transposed, rows, depth):
     assert bank_conflicts(read, tile.shared, 16, 8) == 1
 
 
-def chained_kernel(permutation: tuple[int, ...]) -> Kernel:
-    """d = a @ turned(a @ b), the first product turned among three dims of 16, 4 and 16."""
+def chained_kernel(middle: int, *permutations: tuple[int, ...]) -> Kernel:
+    """a @ turned(.. a @ turned(a @ b)), each turned among three dims of 16, `middle` and 16."""
     kernel = Kernel(*(PointerType(f16) for _ in range(3)))
-    a, b = (kernel.load(pointer, (16, n)) for pointer, n in zip(kernel.args, (16, 64)))
-    wide, cube = TileType(f16, (16, 64)), TileType(f16, (16, 4, 16))
-    turned = TileType(f16, tuple((16, 4, 16)[dim] for dim in permutation))
-    zero = kernel.constant(f16, 0.0, (16, 64))
-    first = kernel.add(ct.MmaFOp, [a, b, zero], wide)
-    order = DenseArrayBase.from_list(i32, list(permutation))
-    tile = kernel.add(ct.ReshapeOp, [first], cube)
-    tile = kernel.add(ct.PermuteOp, [tile], turned, permutation=order)
-    tile = kernel.add(ct.ReshapeOp, [tile], wide)
-    kernel.store(kernel.args[2], kernel.add(ct.MmaFOp, [a, tile, zero], wide))
+    cube, columns = (16, middle, 16), 16 * middle
+    a, b = (kernel.load(pointer, (16, n)) for pointer, n in zip(kernel.args, (16, columns)))
+    wide, zero = TileType(f16, (16, columns)), kernel.constant(f16, 0.0, (16, columns))
+    tile = kernel.add(ct.MmaFOp, [a, b, zero], wide)
+    for permutation in permutations:
+        turned = TileType(f16, tuple(cube[dim] for dim in permutation))
+        order = DenseArrayBase.from_list(i32, list(permutation))
+        tile = kernel.add(ct.ReshapeOp, [tile], TileType(f16, cube))
+        tile = kernel.add(ct.PermuteOp, [tile], turned, permutation=order)
+        tile = kernel.add(ct.MmaFOp, [a, kernel.add(ct.ReshapeOp, [tile], wide), zero], wide)
+    kernel.store(kernel.args[2], tile)
     kernel.add(ct.ReturnOp, [[]])
     return kernel
 
 
-@pytest.mark.parametrize(
-    ("permutation", "stored"),
-    [((0, 1, 2), None), ((2, 1, 0), "plain"), ((0, 2, 1), "transposed")],
-)
-def test_products_of_products_are_stored_as_matrices(permutation, stored):
-    module = lower_to_llvm(chained_kernel(permutation).module, "sm_90")
+def chained(middle: int, *permutations: tuple[int, ...]) -> list[str]:
+    """The lines of a chain's module, which computes what it should."""
+    module = lower_to_llvm(chained_kernel(middle, *permutations).module, "sm_90")
     generator = np.random.default_rng(1)
-    a, b = (generator.integers(-2, 3, (16, n)).astype(np.float16) for n in (16, 64))
-    found = np.zeros((16, 64), np.float16)
+    shapes = ((16, 16), (16, 16 * middle))
+    a, b = (generator.integers(-1, 2, shape).astype(np.float16) for shape in shapes)
+    found = np.zeros(shapes[1], np.float16)
     run_lowered(module, [a, b, found])
-    turned = (a @ b).reshape(16, 4, 16).transpose(permutation).reshape(16, 64)
-    np.testing.assert_array_equal(found, a @ turned)
-    lines = [line for line in str(module).splitlines() if "nvvm.stmatrix" in line]
+    exact = a @ b
+    for permutation in permutations:
+        exact = a @ exact.reshape(16, middle, 16).transpose(permutation).reshape(shapes[1])
+    np.testing.assert_array_equal(found, exact)
+    return str(module).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("middle", "permutations", "stored"),
+    [
+        (4, [(0, 1, 2)], None),
+        (4, [(0, 2, 1)], "transposed"),
+        (16, [(1, 2, 0), (1, 2, 0)], "plain"),
+    ],
+)
+def test_products_of_products_are_stored_as_matrices(middle, permutations, stored):
+    lines = [line for line in chained(middle, *permutations) if "nvvm.stmatrix" in line]
     assert bool(lines) == (stored is not None)
     assert all(("transposed" in line) == (stored == "transposed") for line in lines)
-    before = lower_to_llvm(chained_kernel(permutation).module, "sm_80")
+    before = lower_to_llvm(chained_kernel(middle, *permutations).module, "sm_80")
     assert "nvvm.stmatrix" not in str(before)
+
+
+@pytest.mark.parametrize(
+    ("middle", "permutations", "is_direct"),
+    [
+        (4, [(2, 1, 0)], True),
+        (4, [(2, 1, 0), (2, 1, 0)], True),
+        (16, [(1, 2, 0)], True),
+        (16, [(1, 2, 0), (1, 2, 0)], True),
+        (16, [(2, 0, 1), (1, 2, 0)], True),
+        (4, [(0, 1, 2)], False),
+        (4, [(0, 2, 1)], False),
+    ],
+)
+def test_products_compute_columns_as_the_next_one_sums_them(
+    monkeypatch, middle, permutations, is_direct
+):
+    """So fewer operands go through shared memory."""
+
+    def stores() -> int:
+        lines = chained(middle, *permutations)
+        return sum("llvm.store" in line or "nvvm.stmatrix" in line for line in lines)
+
+    ordered = stores()
+    monkeypatch.setattr(column_orders, "order_columns", lambda dots: None)
+    assert (ordered < stores()) == is_direct
 
 
 def test_matrices_that_are_stored_lie_in_different_banks():

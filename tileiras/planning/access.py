@@ -27,6 +27,7 @@ LINE_BYTES = 128
 """Fixed: a line of the caches."""
 LEAST_ACCESS_BITS = 32
 """Policy: of an access of one thread that is not too short for its instruction."""
+ENOUGH = 8 * LINE_BYTES
 MOST_SLICED = 4
 """Policy: elements of a dim along which a tile is sliced, all of them in one thread: the parts of
 complex numbers, pairs that are rotated, quaternions."""
@@ -72,7 +73,7 @@ class AccessPlan:
         lanes, reached = layout.basis("lane"), run
         while reached in range(1, layout.shape[self.axis]) and self._along(reached) in lanes:
             reached *= 2
-        enough = min(8 * LINE_BYTES, element_bits * layout.shape[self.axis])
+        enough = min(ENOUGH, element_bits * layout.shape[self.axis])
         if reached * element_bits < enough:
             return None
         return AccessPlan(self.axis, run, layout)

@@ -18,7 +18,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 
 LEAST_ELEMENTS = 1024
 """Policy: of a tile that is loaded: smaller ones are no part of a matrix that is read."""
-_OTHER_WORK = (aa.ProductOp, aa.ScanOp, aa.ForOp, aa.LoopOp)
+_OTHER_WORK = (aa.ProductOp, aa.ForOp, aa.LoopOp)
 
 
 def column_dim(loop: Operation | None) -> int | None:
@@ -34,7 +34,7 @@ def column_dim(loop: Operation | None) -> int | None:
     dims = {
         op.dim.value.data
         for op in inside
-        if isinstance(op, aa.ReduceOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        if isinstance(op, aa.ReduceOp | aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
     }
     views = [view_type_of(load.view) for load in large_loads(loop)]
     if len(dims) != 1 or not views:

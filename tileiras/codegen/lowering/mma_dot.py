@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -65,8 +65,9 @@ def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
     reps_k = operand_shape(ctx, op.lhs)[-1] // atom.depth
     parts = _parts(ctx, values, layouts, reps_k)
     steps = _divide(ctx, values, atom, layouts, reps_k, parts)
+    columns = {place: column for column, place in _columns(ctx, op, atom).items()}
     operands: dict[_Key, AnyOperand] = {
-        (value, which): _operand(ctx, value, steps[which], -1 - which, parts)
+        (value, which): _operand(ctx, value, steps[which], -1 - which, parts, columns)
         for value, which in values
     }
     staged = [operand for operand in operands.values() if isinstance(operand, StagedOperand)]
@@ -176,16 +177,21 @@ def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLay
 
 def _fragments(ctx: KernelLowering, op: MmaProduct, atom: MmaAtom) -> list[LinearLayout]:
     """The fragment layouts of A and B, whose columns are in the order of those of the sum."""
-    rows, result = atom.layouts(), ctx.layout(op.result.type)
-    warps = (op.warps_m.data, op.warps_n.data)
+    rows, warps = atom.layouts(), (op.warps_m.data, op.warps_n.data)
     left, right = (operand_shape(ctx, value) for value in (op.lhs, op.rhs))
-    columns = columns_of(mma_operand_layout(rows.c, result.shape, warps, "C"), result)
-    if columns is None:
-        raise ctx.contradiction("does not leave its sum as instructions do")
     return [
         mma_operand_layout(rows.a, left, warps, "A"),
-        in_columns(mma_operand_layout(rows.b, right, warps, "B"), columns),
+        in_columns(mma_operand_layout(rows.b, right, warps, "B"), _columns(ctx, op, atom)),
     ]
+
+
+def _columns(ctx: KernelLowering, op: MmaProduct, atom: MmaAtom) -> dict[int, int]:
+    """Which column of the tile each column of the instructions' is."""
+    result, warps = ctx.layout(op.result.type), (op.warps_m.data, op.warps_n.data)
+    columns = columns_of(mma_operand_layout(atom.layouts().c, result.shape, warps, "C"), result)
+    if columns is None:
+        raise ctx.contradiction("does not leave its sum as instructions do")
+    return columns
 
 
 def _parts(
@@ -235,16 +241,30 @@ def _divide(
 
 
 def _operand(
-    ctx: KernelLowering, value: SSAValue, steps: FragmentSteps, k_dim: int, parts: int
+    ctx: KernelLowering,
+    value: SSAValue,
+    steps: FragmentSteps,
+    k_dim: int,
+    parts: int,
+    columns: dict[int, int],
 ) -> AnyOperand:
-    """An operand as it is or where it is, or to be staged."""
+    """An operand as it is or where it is, or to be staged.
+
+    In shared memory `columns` of a right operand, by their numbers, count as the instructions'.
+    """
     element, there = _element(value), tile_of(ctx, value, k_dim + 2)
+
+    def counted(layout: LinearLayout) -> LinearLayout:
+        return layout if k_dim == -1 else in_columns(layout, columns)
+
+    plain = replace(steps, layout=counted(steps.layout))
     if there is not None:
-        tile = placed_operand(there.layout, k_dim)
-        return SharedOperand(ctx, element, steps, tile, region=there.region)
+        tile = placed_operand(counted(there.layout), k_dim)
+        return SharedOperand(ctx, element, plain, tile, region=there.region)
     source, registers = ctx.layout(value.type), ctx.value(value)
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
+    source, steps = counted(source), plain
     has_loads, has_stores = (ctx.target.has(f) for f in (Feature.LDMATRIX, Feature.STMATRIX))
     tile = plan_operand(source, steps.layout, k_dim, _bits(value), has_loads, parts, has_stores)
     return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)

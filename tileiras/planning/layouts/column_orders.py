@@ -173,7 +173,7 @@ def _solved(plain: LinearLayout, wanted: _Wanted, is_free: bool) -> tuple[Order,
         own[here], its[operand] = max(left), shared[max(left)]
     # Of what registers hold the first ones stay the first: neighbours of an instruction.
     kept = [v[-1] for v in plain.basis("register") if _is_column(v)]
-    new = (v[-1] for v in wanted.layout.basis("register") if v[-1] not in own.values())
+    new = (v[-1] for v in wanted.layout.basis("register") if _is_column(v) and v[-1] not in own.values())
     own |= dict(zip(kept, new))
     mine, others = _completed(own, plain), _completed(its, wanted.operand)
     return None if mine is None or others is None else (mine, others)

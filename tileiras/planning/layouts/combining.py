@@ -45,7 +45,40 @@ def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLa
     order = {fast: 0, axis: 1}
     bases["lane"].sort(key=lambda vector: [(order.get(d, 2), s) for d, s in enumerate(vector) if s])
     moved = LinearLayout(bases, layout.shape)
-    return layout if _shuffles(moved, axis) > moved.in_size("register") else moved
+    moved = narrowed(moved, axis, element_bits)
+    return layout if _shuffles(moved, axis) > BOUND * moved.in_size("register") else moved
+
+
+BOUND = 1
+NARROW_BITS = 32
+
+
+def narrowed(layout: LinearLayout, axis: int, element_bits: int) -> LinearLayout:
+    """Lanes along the axis change places with registers along the other dim, as long as that saves."""
+    fast = first_lane_dim(layout)
+    while fast is not None:
+        registers = [bit for bit in axis_bits(layout, fast) if bit.unit == "register"]
+        lanes = [bit for bit in axis_bits(layout, axis) if bit.unit == "lane"]
+        if not registers or not lanes or element_bits << registers[-1].position < NARROW_BITS:
+            return layout
+        bases = {unit: list(vectors) for unit, vectors in layout.bases}
+        r, l = registers[-1].bit, lanes[-1].bit
+        bases["register"][r], bases["lane"][l] = bases["lane"][l], bases["register"][r]
+        order = {fast: 0, axis: 1}
+        bases["lane"].sort(key=lambda v: [(order.get(d, 2), s) for d, s in enumerate(v) if s])
+        bases["register"].sort(key=lambda v: [(order.get(d, 2), s) for d, s in enumerate(v) if s])
+        moved = LinearLayout(bases, layout.shape)
+        if cost(moved, axis, fast) >= cost(layout, axis, fast):
+            return layout
+        layout = moved
+    return layout
+
+
+def cost(layout: LinearLayout, axis: int, fast: int) -> int:
+    run = 1
+    while tuple(run if d == fast else 0 for d in range(layout.rank)) in layout.basis("register"):
+        run *= 2
+    return _shuffles(layout, axis) + 2 * layout.in_size("register") // run
 
 
 def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:

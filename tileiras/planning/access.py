@@ -27,7 +27,6 @@ LINE_BYTES = 128
 """Fixed: a line of the caches."""
 LEAST_ACCESS_BITS = 32
 """Policy: of an access of one thread that is not too short for its instruction."""
-ENOUGH = 8 * LINE_BYTES
 MOST_SLICED = 4
 """Policy: elements of a dim along which a tile is sliced, all of them in one thread: the parts of
 complex numbers, pairs that are rotated, quaternions."""
@@ -51,21 +50,29 @@ class AccessPlan:
             return False
         return _first_lane_axis(layout) == _first_lane_axis(self.layout)
 
-    def towards(self, layout: LinearLayout, element_bits: int) -> AccessPlan:
-        """The access in the layout that is wanted, if that is as good; else as it is."""
+    def towards(
+        self, layout: LinearLayout, element_bits: int, least_bytes: int = LINE_BYTES
+    ) -> AccessPlan:
+        """The access in the layout that is wanted, if that is as good; else as it is.
+
+        `least_bytes`: of neighbouring lanes in shorter vectors.
+        """
         if self.suits(layout):
             return replace(self, layout=layout)
-        return self.narrowed(layout, element_bits) or self
+        return self.narrowed(layout, element_bits, least_bytes) or self
 
     def at(self, layout: LinearLayout) -> AccessPlan:
         """The access in any other layout, in vectors as long as there."""
         run = contiguous_vector(layout, self.axis, self.vector)
         return AccessPlan(self.axis, run, layout)
 
-    def narrowed(self, layout: LinearLayout, element_bits: int) -> AccessPlan | None:
+    def narrowed(
+        self, layout: LinearLayout, element_bits: int, least_bytes: int = LINE_BYTES
+    ) -> AccessPlan | None:
         """The access in shorter vectors, as another layout has them; None if that is worse.
 
-        Lanes must go on where a vector ends, so that a warp still moves whole lines of memory.
+        Lanes must go on where a vector ends, so that a warp still moves whole lines of memory, or
+        whole sectors of them.
         """
         run = contiguous_vector(layout, self.axis, self.vector)
         if run >= self.vector or run * element_bits < LEAST_ACCESS_BITS:
@@ -73,7 +80,7 @@ class AccessPlan:
         lanes, reached = layout.basis("lane"), run
         while reached in range(1, layout.shape[self.axis]) and self._along(reached) in lanes:
             reached *= 2
-        enough = min(ENOUGH, element_bits * layout.shape[self.axis])
+        enough = min(8 * least_bytes, element_bits * layout.shape[self.axis])
         if reached * element_bits < enough:
             return None
         return AccessPlan(self.axis, run, layout)

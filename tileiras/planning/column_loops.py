@@ -14,17 +14,26 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 
 LEAST_ELEMENTS = 1024
 """Policy: of a tile that is loaded: smaller ones are no part of a matrix that is read."""
+MOST_SCANNED_BITS = 16
+"""Policy: of elements that are scanned; wider ones keep their accesses, in which warps exchange
+totals. Prefix sums down the columns of 8192x8192, f16 and f32, us on one H200: tiles of 64x64 85
+and 76, 149 and 161; of 32x64 137 and 94, 150 and 195; of 128x32 113 and 113, 156 and 206.
+"""
+FEW_TILE_BLOCKS_FROM = 32
+"""Policy: rows, or columns, of a tile of which a matrix has so few that an SM may have one."""
 _OTHER_WORK = (aa.ProductOp, aa.ForOp, aa.LoopOp)
 
 
 def column_dim(loop: Operation | None) -> int | None:
     """The dim along which a loop does so with all tiles that it loads; None for other loops.
 
-    Those with products, scans, or loops within are others.
+    Those with products, scans of wide elements, or loops within are others.
     """
     if not isinstance(loop, aa.ForOp):
         return None
@@ -39,10 +48,24 @@ def column_dim(loop: Operation | None) -> int | None:
     views = [view_type_of(load.view) for load in large_loads(loop)]
     if len(dims) != 1 or not views:
         return None
+    widest = max(storage_bits(view.memref.element_type) for view in views)
+    if widest > MOST_SCANNED_BITS and any(isinstance(op, aa.ScanOp) for op in inside):
+        return None
     dim = dims.pop()
     if any(len(v.tile_shape) <= dim or v.memref.strides[v.dim_map[dim]] == 1 for v in views):
         return None
     return dim
+
+
+def scans_large_tiles(loop: aa.ForOp) -> bool:
+    """Whether a loop scans tiles of so many rows, or columns, that there may be few tile blocks."""
+    return any(
+        size >= FEW_TILE_BLOCKS_FROM
+        for op in loop.body.block.ops
+        if isinstance(op, aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        for dim, size in enumerate(shape_of(op.operands[0]))
+        if dim != op.dim.value.data
+    )
 
 
 def large_loads(loop: aa.ForOp) -> list[aa.TiledLoadOp | aa.ReadStageOp]:

@@ -21,7 +21,7 @@ from tileiras.dialects.nv_tileas.assigned import (
 )
 from tileiras.dialects.nv_tileas.plan import BY_TMA, PIPELINE
 from tileiras.errors import InternalError
-from tileiras.planning.access import AccessPlan, plan_reduction
+from tileiras.planning.access import LINE_BYTES, SECTOR_BYTES, AccessPlan, plan_reduction
 from tileiras.planning.layouts.equivalence_classes import ViewAccess
 from tileiras.planning.layouts.rematerialization import is_tensor
 from tileiras.planning.layouts.writer import LayoutWriter
@@ -130,7 +130,7 @@ class AccessAssigner:
             ):
                 op.attributes[IN_WORDS] = UnitAttr()
         else:
-            access = access.towards(wanted, bits)
+            access = access.towards(wanted, bits, _least_bytes(op))
         self._set(op, access)
         self._ask_indices(op, access.layout)
         self._writer.set_results(op)
@@ -222,11 +222,18 @@ class AccessAssigner:
         if sum(isinstance(use.operation, aa.ReadStageOp) for use in op.buffer.uses) > 1:
             return access
         wanted = self._writer.settled(op.result)
-        wanted = access.towards(wanted, storage_bits(element_of(op.result)))
+        wanted = access.towards(wanted, storage_bits(element_of(op.result)), _least_bytes(op))
         # A stage has room for each element once; copies in more threads would take more of it.
         if wanted.layout.in_size("register") > access.layout.in_size("register"):
             return access
         return wanted
+
+
+def _least_bytes(op: Operation) -> int:
+    """What neighbouring lanes load at least: a sector where warps have columns of their own."""
+    from tileiras.planning.column_loops import column_dim
+
+    return SECTOR_BYTES if column_dim(op.parent_op()) is not None else LINE_BYTES
 
 
 def _finishing(op: aa.AsyncCopyOp) -> aa.ReadStageOp:

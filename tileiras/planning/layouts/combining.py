@@ -14,16 +14,22 @@ from tileiras.dialects.layout.axis_bits import AxisBit, axis_bits, is_unit
 
 SECTOR_BITS = 8 * 32
 """Fixed: what memory moves at least (CUDA C++ Best Practices Guide, "Coalesced Access")."""
+LEAST_BITS = 32
+"""Fixed: of what cp.async copies (PTX ISA)."""
 
 
 def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLayout:
     """The warps along `axis` change places with lanes along the dim that is fastest for lanes.
 
-    As many as leave whole sectors to the lanes of a warp. The same layout if none do, and where
-    shuffles would be more than elements.
+    As many as leave whole sectors to the lanes of a warp. Then lanes get the registers of columns
+    for those of the row, as long as that saves shuffles. The same layout if no warps move, and
+    where shuffles would be more than elements.
 
         64x64 f32, 4 warps; before   lane 16x4 elements of a row, 2 rows; warps 4 times 2 rows
                             after    lane 4x4 elements of a row, 8 rows; warps 4 times 16 columns
+        64x64 f16, 4 warps; before   lane 8x8 elements of a row, 4 rows; warps 4 times 4 rows
+                            then     lane 8x2 elements of a row, 16 rows: 32 shuffles
+                            after    lane 4x4 elements of a row, 8 rows: 12 shuffles
     """
     fast = first_lane_dim(layout)
     if not is_unit(layout) or fast is None or fast == axis:
@@ -44,40 +50,37 @@ def warps_beside(layout: LinearLayout, axis: int, element_bits: int) -> LinearLa
         )
     order = {fast: 0, axis: 1}
     bases["lane"].sort(key=lambda vector: [(order.get(d, 2), s) for d, s in enumerate(vector) if s])
-    moved = LinearLayout(bases, layout.shape)
-    moved = narrowed(moved, axis, element_bits)
-    return layout if _shuffles(moved, axis) > BOUND * moved.in_size("register") else moved
+    moved = _with_fewer_shuffles(LinearLayout(bases, layout.shape), axis, fast, element_bits)
+    return layout if _shuffles(moved, axis) > moved.in_size("register") else moved
 
 
-BOUND = 1
-NARROW_BITS = 32
+def _with_fewer_shuffles(
+    layout: LinearLayout, axis: int, fast: int, element_bits: int
+) -> LinearLayout:
+    """Registers of the fast dim change places with lanes along the axis while that saves.
 
-
-def narrowed(layout: LinearLayout, axis: int, element_bits: int) -> LinearLayout:
-    """Lanes along the axis change places with registers along the other dim, as long as that saves."""
-    fast = first_lane_dim(layout)
-    while fast is not None:
-        registers = [bit for bit in axis_bits(layout, fast) if bit.unit == "register"]
-        lanes = [bit for bit in axis_bits(layout, axis) if bit.unit == "lane"]
-        if not registers or not lanes or element_bits << registers[-1].position < NARROW_BITS:
+    An access then moves fewer elements, and there are more of them.
+    """
+    while True:
+        registers = _in_units(axis_bits(layout, fast), "register")
+        lanes = _in_units(axis_bits(layout, axis), "lane")
+        if not registers or not lanes or element_bits << registers[-1].position < LEAST_BITS:
             return layout
         bases = {unit: list(vectors) for unit, vectors in layout.bases}
-        r, l = registers[-1].bit, lanes[-1].bit
-        bases["register"][r], bases["lane"][l] = bases["lane"][l], bases["register"][r]
+        mine, its = registers[-1].bit, lanes[-1].bit
+        bases["register"][mine], bases["lane"][its] = bases["lane"][its], bases["register"][mine]
         order = {fast: 0, axis: 1}
-        bases["lane"].sort(key=lambda v: [(order.get(d, 2), s) for d, s in enumerate(v) if s])
-        bases["register"].sort(key=lambda v: [(order.get(d, 2), s) for d, s in enumerate(v) if s])
+        for unit in ("register", "lane"):
+            bases[unit].sort(key=lambda v: [(order.get(d, 2), s) for d, s in enumerate(v) if s])
         moved = LinearLayout(bases, layout.shape)
-        if cost(moved, axis, fast) >= cost(layout, axis, fast):
+        if _exchanged(moved, axis, fast) >= _exchanged(layout, axis, fast):
             return layout
         layout = moved
-    return layout
 
 
-def cost(layout: LinearLayout, axis: int, fast: int) -> int:
-    run = 1
-    while tuple(run if d == fast else 0 for d in range(layout.rank)) in layout.basis("register"):
-        run *= 2
+def _exchanged(layout: LinearLayout, axis: int, fast: int) -> int:
+    """Shuffles of a reduction in each thread, and its accesses, each of which copies and reads."""
+    run = 1 << len(_in_units(axis_bits(layout, fast), "register"))
     return _shuffles(layout, axis) + 2 * layout.in_size("register") // run
 
 

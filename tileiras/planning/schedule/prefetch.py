@@ -172,7 +172,12 @@ class _SharedMemory:
             return found
         if waits_in_registers(loop, loads, costs):
             return schedule_unrolled(loads, costs)
-        return schedule_light_loop(loop, loads, costs, counts, each)
+        found = schedule_light_loop(loop, loads, costs, counts, each)
+        if found is not None or _is_asked_for(func) or not _may_be_alone(loop):
+            return found
+        alone = self._each(taken + self.scratch, CTAS_DOWN_COLUMNS)
+        found = schedule_loads(loop, loads, costs, SmemEstimate(alone, 1))
+        return found and deepened(found, BYTES_DOWN_COLUMNS, alone, costs.threads)
 
     def _each(self, taken: int, ctas: int) -> int:
         """Shared memory of each of so many tile blocks of an SM."""
@@ -293,6 +298,15 @@ def _has_warps_beside(loop: aa.ForOp, plan: CtaPlan) -> bool:
         if warps_beside(layout, dim, bits) == layout:
             return False
     return True
+
+
+def _may_be_alone(loop: aa.ForOp) -> bool:
+    """Whether a loop scans tiles so large that an SM may have one tile block."""
+    if not any(isinstance(op, aa.ScanOp) for op in loop.body.block.ops):
+        return False
+    from tileiras.planning.column_loops import scans_large_tiles
+
+    return scans_large_tiles(loop)
 
 
 def _is_asked_for(func: aa.FuncOp) -> bool:

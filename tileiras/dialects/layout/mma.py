@@ -142,7 +142,7 @@ def columns_of(plain: LinearLayout, layout: LinearLayout) -> dict[int, int] | No
     differs by more than the order of columns.
     """
     order: dict[int, int] = {}
-    for (unit, before), (_, after) in zip(plain.bases, layout.bases, strict=True):
+    for (_, before), (_, after) in zip(plain.bases, layout.bases, strict=True):
         if len(before) != len(after):
             return None
         for old, new in zip(before, after, strict=True):

@@ -11,7 +11,7 @@ memory. Right operands take the order of the columns, sums show it in their layo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -79,7 +79,10 @@ def order_columns(dots: Sequence[aa.ProductOp]) -> None:
 def _settle(group: _Group, following: _Group, wanted: _Wanted) -> None:
     """Orders for both groups, or none."""
     is_free = wanted.is_right and not following.is_settled
-    found = _solved(fragments_of(group.dots[0])[-1], wanted, is_free)
+    plain = fragments_of(group.dots[0])[-1]
+    if all(here == there for here, there, _ in _slots(plain, wanted, MOVING)):
+        return
+    found = _solved(plain, wanted, is_free)
     if found is None:
         return
     group.reorder(found[0])
@@ -88,9 +91,7 @@ def _settle(group: _Group, following: _Group, wanted: _Wanted) -> None:
 
 
 def _groups(dots: Sequence[aa.DotOp]) -> dict[Operation, _Group]:
-    """The groups of products; one that reads shared memory in place is in none, and keeps others
-    from theirs.
-    """
+    """The groups of products; those that read shared memory in place stay as they are."""
     groups: dict[Operation, _Group] = {dot: _Group([dot]) for dot in dots}
     rights: dict[SSAValue, aa.DotOp] = {}
     for dot in dots:
@@ -153,40 +154,47 @@ def _solved(plain: LinearLayout, wanted: _Wanted, is_free: bool) -> tuple[Order,
     own: Order = {}
     its: Order = {}
     loose: list[tuple[int, int]] = []
-    for unit in MOVING:
-        slots = (plain.basis(unit), wanted.layout.basis(unit), wanted.operand.basis(unit))
-        for here, there, operand in zip(*slots, strict=True):
-            follows = is_free and _is_column(operand)
-            if follows and _is_column(here):
-                loose.append((here[-1], operand[-1]))
-            elif follows and here in places:
-                its[operand[-1]] = places[here]
-            elif _is_column(here) and _is_column(there):
-                own[here[-1]] = there[-1]
-            elif here != there:
-                return None
+    for here, there, operand in _slots(plain, wanted, MOVING):
+        follows = is_free and _is_column(operand)
+        if follows and _is_column(here):
+            loose.append((here[-1], operand[-1]))
+        elif follows and here in places:
+            its[operand[-1]] = places[here]
+        elif _is_column(here) and _is_column(there):
+            own[here[-1]] = there[-1]
+        elif here != there:
+            return None
     shared = {vector[-1]: place for vector, place in places.items() if _is_column(vector)}
     for here, operand in loose:
-        left = [v for v, place in shared.items() if v not in own.values() and place not in its.values()]
+        taken = (own.values(), its.values())
+        left = [v for v, place in shared.items() if v not in taken[0] and place not in taken[1]]
         if not left:
             return None
         own[here], its[operand] = max(left), shared[max(left)]
     # Of what registers hold the first ones stay the first: neighbours of an instruction.
-    kept = [v[-1] for v in plain.basis("register") if _is_column(v)]
-    new = (v[-1] for v in wanted.layout.basis("register") if _is_column(v) and v[-1] not in own.values())
-    own |= dict(zip(kept, new))
+    kept, new = (_columns_of_registers(layout) for layout in (plain, wanted.layout))
+    own |= dict(zip(kept, [column for column in new if column not in own.values()]))
     mine, others = _completed(own, plain), _completed(its, wanted.operand)
     return None if mine is None or others is None else (mine, others)
 
 
+def _slots(
+    plain: LinearLayout, wanted: _Wanted, units: Sequence[str]
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    """Where each bit of threads is: in the sum, where it is wanted there, and in the operand."""
+    for unit in units:
+        bases = (layout.basis(unit) for layout in (plain, wanted.layout, wanted.operand))
+        yield from zip(*bases, strict=True)
+
+
 def _places(wanted: _Wanted) -> dict[tuple[int, ...], int]:
     """Where columns of the second product lie in the first one's sum."""
-    return {
-        there: operand[-1]
-        for unit in ("register", *MOVING)
-        for there, operand in zip(wanted.layout.basis(unit), wanted.operand.basis(unit), strict=True)
-        if _is_column(operand)
-    }
+    slots = _slots(wanted.layout, wanted, ("register", *MOVING))
+    return {there: operand[-1] for _, there, operand in slots if _is_column(operand)}
+
+
+def _columns_of_registers(layout: LinearLayout) -> list[int]:
+    return [vector[-1] for vector in layout.basis("register") if _is_column(vector)]
 
 
 def _completed(order: Order, layout: LinearLayout) -> Order | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import DenseArrayBase, bf16, f8E4M3FN, f16, f32, f64, i8, i32
 
+from tests.kernels.gemm import gemm
 from tests.kernels.kernel_builder import SIGNED, UNSIGNED, Kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.codegen.target import GpuTarget, get_target
@@ -20,7 +22,9 @@ from tileiras.dialects.layout.blocked import blocked
 from tileiras.dialects.layout.mma import M16N8K16_F16, mma_operand_layout
 from tileiras.dialects.layout.offsets import bank_conflicts
 from tileiras.dialects.layout.operands import plan_operand
+from tileiras.driver import compile_module
 from tileiras.errors import CompileError
+from tileiras.options import CompileOptions
 from tileiras.planning.layouts import column_orders
 
 DTYPES: dict[Any, Any] = {
@@ -260,6 +264,30 @@ def test_products_compute_columns_as_the_next_one_sums_them(
     ordered = stores()
     monkeypatch.setattr(column_orders, "order_columns", lambda dots: None)
     assert (ordered < stores()) == is_direct
+
+
+def test_a_sum_that_no_instruction_leaves_is_refused():
+    """Columns may come in any order, rows not."""
+
+    def compiled(source: bytes, emit: str) -> str:
+        options = CompileOptions(gpu_name="sm_80", emit=emit)
+        return compile_module(source, options).output.decode()
+
+    text = compiled(gemm(64, 64, 64), "nv_tileas")
+    mma = re.search(r"#mma0 = .*?\]\]} -> 64x64>", text, re.DOTALL)
+    assert mma is not None
+    swapped = {"[1, 0]": "[2, 0]", "[2, 0]": "[1, 0]", "[0, 2]": "[0, 4]", "[0, 4]": "[0, 2]"}
+
+    def with_swapped(*which: str) -> bytes:
+        pattern = "|".join(map(re.escape, which))
+        layout = re.sub(pattern, lambda found: swapped[found.group()], mma.group())
+        assert layout != mma.group()
+        return text.replace(mma.group(), layout).encode()
+
+    with pytest.raises(CompileError, match="does not leave its sum as instructions do") as caught:
+        compiled(with_swapped("[1, 0]", "[2, 0]"), "ptx")
+    assert caught.value.location is not None
+    assert "mma.sync" in compiled(with_swapped("[0, 2]", "[0, 4]"), "ptx")
 
 
 def test_matrices_that_are_stored_lie_in_different_banks():

@@ -15,6 +15,7 @@ from tests.kernels.thread_programs import OPTIONS, in_child, llvm_text
 from tileiras.codegen import cuda_toolkit, llvm_backend
 from tileiras.codegen.libdevice import Libdevice, used_functions
 from tileiras.codegen.llvm_backend import llvm_ir_to_ptx, load_llvm, prepare
+from tileiras.codegen.llvmir.intrinsics import NEAR
 from tileiras.codegen.llvmir.printer import DATA_LAYOUT, TRIPLE
 from tileiras.codegen.target import get_target
 from tileiras.errors import InternalError, TargetError
@@ -190,6 +191,27 @@ def test_constants_are_given_to_libdevice_in_processes_with_other_memory() -> No
         environment = {**os.environ, "MALLOC_PERTURB_": str(number)}
         done = subprocess.run([sys.executable, "-c", program], env=environment)
         assert done.returncode == 0
+
+
+@pytest.mark.parametrize("name", NEAR)
+def test_functions_of_near_arguments_have_no_loop(name: str, tmp_path: Path) -> None:
+    """And no memory: what reduces large arguments is gone."""
+    knobs = {"XDG_CACHE_HOME": str(tmp_path)}
+
+    def ptx(called: str) -> str:
+        text = (
+            f"{_HEAD}declare float @{called}(float)\n"
+            "define ptx_kernel void @k(ptr addrspace(1) %p, float %x) {\n"
+            f"  %y = call float @{called}(float %x)\n"
+            "  store volatile float %y, ptr addrspace(1) %p, align 4\n  ret void\n}\n"
+        )
+        return llvm_ir_to_ptx(text, get_target("sm_90"), replace(OPTIONS, knobs=knobs))
+
+    whole, near = ptx(NEAR[name]), ptx(name)
+    assert ".local" in whole and "call" not in near
+    assert ".local" not in near and near.count("bra") <= 1
+    assert ptx(name) == near
+    assert {path.name for path in tmp_path.rglob("*.bc")} == {f"{name}.bc", f"{NEAR[name]}.bc"}
 
 
 def test_missing_libdevice_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tileiras.codegen.llvm_backend import llvm_ir_to_ptx
+from tileiras.codegen.llvmir.printer import DATA_LAYOUT, TRIPLE
 from tileiras.codegen.lowering.elementwise.trigonometry import LIMIT
+from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.options import CompileOptions
@@ -111,6 +114,34 @@ def test_f16_needs_no_other_way_for_large_arguments() -> None:
     """All finite ones are below the limit; those of f32 are not."""
     assert "local" not in ptx("sin", "f16") and "bra" not in ptx("sin", "f16")
     assert "local" in ptx("sin")
+
+
+WHOLE = f"""
+target triple = "{TRIPLE}"
+target datalayout = "{DATA_LAYOUT}"
+declare float @__nv_NAMEf(float)
+define ptx_kernel void @k(ptr addrspace(1) %x, ptr addrspace(1) %y) {{
+  %v = load float, ptr addrspace(1) %x, align 4
+  %r = call float @__nv_NAMEf(float %v)
+  store float %r, ptr addrspace(1) %y, align 4
+  ret void
+}}
+"""
+"""One element by the whole function of libdevice."""
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_f32_has_the_bits_of_libdevice(name: str) -> None:
+    """Of small arguments, of large ones, and of small ones beside large ones."""
+    values = np.random.default_rng(4).uniform(-200, 200, COUNT).astype(np.float32)
+    values[::512], values[1::512] = 3e6, np.nextafter(np.float32(LIMIT), np.float32(0))
+    together = computed(name, values).view("u4")
+    options = CompileOptions(gpu_name="sm_90", opt_level=3)
+    text = llvm_ir_to_ptx(WHOLE.replace("NAME", name), get_target("sm_90"), options)
+    for place in (*range(0, COUNT, 193), 512, 513, 1024, 1025):
+        bits, result = values[place : place + 1].view("u4").copy(), np.zeros(1, "u4")
+        run_ptx(text, [bits, result], (1, 1, 1), (1, 1, 1), kernel="k")
+        assert result[0] == together[place], values[place]
 
 
 def test_f16_is_rounded_once() -> None:

@@ -47,6 +47,14 @@ def is_widened(value: SSAValue) -> bool:
     return storage_bits(element_of(value.op.source)) < storage_bits(element_of(value))
 
 
+def is_negated(value: SSAValue) -> bool:
+    """Whether a tensor is another one with the other sign: that moves, and is negated there.
+
+    Both may be wanted there, as both parts of a complex matrix are.
+    """
+    return isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp)
+
+
 def rematerialization_cost(value: SSAValue, limit: int = MAX_REMATERIALIZED_OPS) -> int:
     """Operations to repeat for making a value elsewhere; more than `limit` if it cannot be."""
     if not is_tensor(value):

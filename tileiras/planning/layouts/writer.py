@@ -24,7 +24,13 @@ from tileiras.dialects.nv_tileas.assigned import (
     layouts_attribute,
 )
 from tileiras.planning.layouts.equivalence_classes import EquivalenceClasses
-from tileiras.planning.layouts.rematerialization import is_cheap, is_lazy, is_tensor, is_widened
+from tileiras.planning.layouts.rematerialization import (
+    is_cheap,
+    is_lazy,
+    is_negated,
+    is_tensor,
+    is_widened,
+)
 
 
 class LayoutWriter:
@@ -61,7 +67,7 @@ class LayoutWriter:
             return
         if layout == self.settled(value) or self.is_made(value, layout):
             return
-        if isinstance(owner, Operation) and (is_cheap(value) or is_widened(value)):
+        if isinstance(owner, Operation) and _is_made_again(value):
             owner.attributes[REMATERIALIZE] = UnitAttr()
             for operand in owner.operands:
                 self.ask(operand, layout)
@@ -100,3 +106,8 @@ class LayoutWriter:
         layouts = [self.settled(value) for value in values if is_tensor(value)]
         if layouts:
             op.attributes[name] = layouts_attribute(layouts)
+
+
+def _is_made_again(value: SSAValue) -> bool:
+    """Whether a value is computed where it is wanted."""
+    return is_cheap(value) or is_widened(value) or is_negated(value)

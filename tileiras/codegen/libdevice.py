@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from tileiras.codegen.cuda_toolkit import candidates
-from tileiras.codegen.llvmir.intrinsics import NEAR, NEAR_LIMIT
 from tileiras.codegen.llvm_library import LlvmLibrary
+from tileiras.codegen.llvmir.intrinsics import NEAR, NEAR_LIMIT
 from tileiras.errors import InternalError, TargetError
 from tileiras.file_replacement import write_beside
 

@@ -239,6 +239,8 @@ def _least_bytes(op: aa.TiledLoadOp | aa.ReadStageOp) -> int:
 
 def _is_down_columns(op: aa.TiledLoadOp | aa.ReadStageOp | aa.TiledStoreOp) -> bool:
     """Whether a loop that reduces or scans columns accesses a large tile."""
+    if not isinstance(op.parent_op(), aa.ForOp):
+        return False
     from tileiras.planning.column_loops import LEAST_ELEMENTS, column_dim
 
     shape = shape_of(op.value if isinstance(op, aa.TiledStoreOp) else op.result)

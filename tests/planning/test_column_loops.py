@@ -41,13 +41,20 @@ def test_scans_of_few_rows_leave_room_for_other_tile_blocks() -> None:
 
 
 def test_columns_of_narrow_elements_stay_within_warps() -> None:
-    """Of f32 warps exchange totals."""
+    """And those of small tiles; of others warps exchange totals."""
 
-    def totals(type: str) -> int:
-        return decided(scan_kernel(type, (64, 64), 0)).count("totals = ")
+    def totals(type: str, columns: int) -> int:
+        return decided(scan_kernel(type, (64, columns), 0)).count("totals = ")
 
-    assert totals("f16") == 0
-    assert totals("f32") == 1
+    assert totals("f16", 128) == totals("f32", 64) == 0
+    assert totals("f32", 128) == 1
+
+
+def test_tiles_of_columns_within_warps_are_stored_in_whole_lines() -> None:
+    stored = re.search(
+        r"tiled_store .*?: tensor<64x64xf32, (#\w+)>", decided(scan_kernel("f32")), re.S
+    )
+    assert stored is not None and stored.group(1).startswith("#blocked")
 
 
 @pytest.mark.parametrize(("bits", "registers"), [(16, 4), (32, 4)])

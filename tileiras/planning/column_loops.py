@@ -20,10 +20,11 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 
 LEAST_ELEMENTS = 1024
 """Policy: of a tile that is loaded: smaller ones are no part of a matrix that is read."""
-MOST_SCANNED_BITS = 16
-"""Policy: of elements that are scanned; wider ones keep their accesses, in which warps exchange
-totals. Prefix sums down the columns of 8192x8192, f16 and f32, us on one H200: tiles of 64x64 85
-and 76, 149 and 161; of 32x64 137 and 94, 150 and 195; of 128x32 113 and 113, 156 and 206.
+MOST_SCANNED_BITS, MOST_SCANNED_WORDS = 16, 4096
+"""Policy: of elements that are scanned, and how many wider ones of a tile; others keep their
+accesses, in which warps exchange totals. Prefix sums down the columns of 8192x8192, us on one H200,
+so and with columns within warps: f16 64x64 85 and 76, 64x128 164 and 126; f32 32x64 147 and 140,
+16x64 265 and 164, 64x64 146 and 146, 64x128 146 and 178, 128x64 143 and 151.
 """
 FEW_TILE_BLOCKS_FROM = 32
 """Policy: rows, or columns, of a tile of which a matrix has so few that an SM may have one."""
@@ -33,7 +34,7 @@ _OTHER_WORK = (aa.ProductOp, aa.ForOp, aa.LoopOp)
 def column_dim(loop: Operation | None) -> int | None:
     """The dim along which a loop does so with all tiles that it loads; None for other loops.
 
-    Those with products, scans of wide elements, or loops within are others.
+    Those with products, scans of many wide elements, or loops within are others.
     """
     if not isinstance(loop, aa.ForOp):
         return None
@@ -48,13 +49,18 @@ def column_dim(loop: Operation | None) -> int | None:
     views = [view_type_of(load.view) for load in large_loads(loop)]
     if len(dims) != 1 or not views:
         return None
-    widest = max(storage_bits(view.memref.element_type) for view in views)
-    if widest > MOST_SCANNED_BITS and any(isinstance(op, aa.ScanOp) for op in inside):
+    if any(isinstance(op, aa.ScanOp) for op in inside) and any(map(_is_wide, views)):
         return None
     dim = dims.pop()
     if any(len(v.tile_shape) <= dim or v.memref.strides[v.dim_map[dim]] == 1 for v in views):
         return None
     return dim
+
+
+def _is_wide(view: aa.TiledViewType) -> bool:
+    """Whether a view's tiles have more wide elements than are scanned within warps."""
+    bits = storage_bits(view.memref.element_type)
+    return bits > MOST_SCANNED_BITS and prod(view.tile_shape) > MOST_SCANNED_WORDS
 
 
 def scans_large_tiles(loop: aa.ForOp) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
@@ -155,13 +157,14 @@ class AccessAssigner:
         """The value as it lies if that writes as well, else coalesced.
 
         Consumers of a pipeline have few registers left, and write the accumulators as they are.
+        Where warps have columns of their own, lines of memory would be written in parts.
         """
         access = self._writer.classes.view_access(op)
         natural = self._writer.classes.natural(op.value)
         layout = access.layout
         if natural is not None:
             bits = storage_bits(element_of(op.value))
-            if access.suits(natural):
+            if access.suits(natural) and not _is_down_columns(op):
                 layout = natural
             elif self._warpgroups and (moved := access.in_place(natural, bits)) is not None:
                 access, layout = moved, moved.layout
@@ -247,11 +250,19 @@ class AccessAssigner:
         return wanted
 
 
-def _least_bytes(op: Operation) -> int:
+def _least_bytes(op: aa.TiledLoadOp | aa.ReadStageOp) -> int:
     """What neighbouring lanes load at least: a sector where warps have columns of their own."""
-    from tileiras.planning.column_loops import column_dim
+    return SECTOR_BYTES if _is_down_columns(op) else LINE_BYTES
 
-    return SECTOR_BYTES if column_dim(op.parent_op()) is not None else LINE_BYTES
+
+def _is_down_columns(op: aa.TiledLoadOp | aa.ReadStageOp | aa.TiledStoreOp) -> bool:
+    """Whether a loop that reduces or scans columns accesses a large tile."""
+    if not isinstance(op.parent_op(), aa.ForOp):
+        return False
+    from tileiras.planning.column_loops import LEAST_ELEMENTS, column_dim
+
+    shape = shape_of(op.value if isinstance(op, aa.TiledStoreOp) else op.result)
+    return prod(shape) >= LEAST_ELEMENTS and column_dim(op.parent_op()) is not None
 
 
 def _finishing(op: aa.AsyncCopyOp) -> aa.ReadStageOp:

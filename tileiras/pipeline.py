@@ -152,6 +152,7 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "loops are as they are written, and clusters whose CTAs divide a tile block have been made",
         min_opt=1,
+        needs_target=True,
     ),
     Step(
         "choose-strategy",

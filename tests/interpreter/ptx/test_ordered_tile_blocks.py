@@ -17,6 +17,6 @@ def test_every_tile_block_is_there_once(opt_level: int, grid: tuple[int, int, in
     arguments, wanted = arrays()
     options = CompileOptions(opt_level=opt_level, emit="ptx", gpu_name="sm_90")
     ptx = compile_module(copy_kernel().encode(), options).output.decode()
-    assert ("div.u32" in ptx) == (opt_level > 0)
+    assert ("div.s32" in ptx) == (opt_level > 0)
     run_ptx(ptx, arguments, grid)
     np.testing.assert_array_equal(arguments[1], wanted)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,9 +24,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
 
-MOST_BYTES = 1024
-"""Policy: of a row of a tile. Longer ones are read in whole pages by themselves; swiglu 8192x8192
-in tiles of 1x1024 f16, us on one H200: 97.1, and 101.3 in the order of memory.
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+
+SHORT_BYTES, MOST_BYTES = 128, 1024
+"""Policy: of a row of a tile. Short ones always pay; those between where little is computed, see
+`MOST_WORK`. Longer ones are read in whole pages by themselves.
+"""
+MOST_WORK = 0.45
+"""Policy: what is computed, as a share of the time for memory. 8192x8192, tiles of 64x128 f16, us
+on one H200 with shares of 0.3, 0.48 and 0.83: 69.0 and 65.7, 83.3 and 87.9, 136 and 146.
 """
 _LEFT = (aa.ProductOp, aa.ForOp, aa.LoopOp, aa.LoadOp, aa.StoreOp)
 """Products, loops and accesses by pointers have orders of their own, or one that nobody sees."""
@@ -38,11 +45,12 @@ class OrderTileBlocksPass(IrPass):
 
     Before   %x = get_program_id 0;  %y = get_program_id 1;  load %a[%x, %y]
     After    %n = %x + columns * %y;  load %a[%n / rows, %n % rows], where the product of the sizes
-             of the grid fits 32 bits; as before where it does not
-    Requires nv_tileaa; loops as they are written
+             of the grid fits 31 bits; as before where it does not
+    Requires nv_tileaa; loops as they are written; a target
     Leaves   kernels with products, loops, accesses by pointers, or tile blocks that communicate;
              those whose first axis goes along the contiguous dim of any access (transposes), whose
-             tiles have long rows, or in which both axes count the same dim
+             tiles have long rows, or rows of more than 128 bytes and much to compute, or in which
+             both axes count the same dim
     """
 
     name = "order-tile-blocks"
@@ -50,12 +58,13 @@ class OrderTileBlocksPass(IrPass):
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Looks at all functions."""
+        target = ctx.require_target()
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp) or func.cluster_size > 1:
                 continue
             axes = {each.axis.value.data for each in _program_ids(func)}
             if len(axes) > 1:
-                _order(func, min(axes))
+                _order(func, min(axes), target)
 
 
 def _program_ids(func: aa.FuncOp) -> Iterator[aa.GetProgramIdOp]:
@@ -64,7 +73,7 @@ def _program_ids(func: aa.FuncOp) -> Iterator[aa.GetProgramIdOp]:
     return (op for op in ids if op.result.first_use is not None)
 
 
-def _order(func: aa.FuncOp, first: int) -> None:
+def _order(func: aa.FuncOp, first: int, target: GpuTarget) -> None:
     """Makes the axis along which memory is contiguous the quickest, in place of `first`."""
     from tileiras.planning.strategy import drop_strategy
     from tileiras.planning.tile_scheduler.communication import may_communicate
@@ -75,9 +84,10 @@ def _order(func: aa.FuncOp, first: int) -> None:
     sought = _Axes()
     accesses = [op for op in operations if isinstance(op, aa.TiledLoadOp | aa.TiledStoreOp)]
     nearest = {sought.nearest(op) for op in accesses} - {frozenset[int]()}
-    if any(_row_bytes(op) > MOST_BYTES for op in accesses):
-        return
     if len(nearest) != 1 or len(near := nearest.pop()) != 1 or first in near:
+        return
+    longest = max(map(_row_bytes, accesses))
+    if longest > MOST_BYTES or (longest > SHORT_BYTES and not _is_light(func, accesses, target)):
         return
     [axis] = near
     _renumber(func, first, axis)
@@ -93,6 +103,22 @@ def _row_bytes(op: aa.TiledLoadOp | aa.TiledStoreOp) -> int:
     sizes = zip(type.dim_map, type.tile_shape, strict=True)
     elements = sum(size for dim, size in sizes if type.memref.strides[dim] == 1)
     return elements * storage_bits(type.memref.element_type) // 8
+
+
+def _is_light(
+    func: aa.FuncOp, accesses: list[aa.TiledLoadOp | aa.TiledStoreOp], target: GpuTarget
+) -> bool:
+    """Whether computing takes far less time than memory."""
+    from tileiras.codegen.target import Unit, Work
+    from tileiras.dialects.nv_tileaa.storage import value_bytes
+    from tileiras.planning.schedule.costs import TileCosts
+
+    costs = TileCosts(target.warp_size, target)
+    moved = [op.result if isinstance(op, aa.TiledLoadOp) else op.value for op in accesses]
+    bytes = sum(map(value_bytes, moved))
+    memory = target.performance.cycles(Work.COPY_FROM_MEMORY, bytes, Unit.MEMORY)
+    computed = (op for op in func.walk() if op not in accesses)
+    return sum(map(costs.issue_cycles, computed)) <= MOST_WORK * memory
 
 
 class _Axes:
@@ -157,13 +183,19 @@ def _renumber(func: aa.FuncOp, first: int, near: int) -> None:
     number = builder.binary(aa.AddIOp, x, builder.binary(aa.MulIOp, width, y))
     down = {
         "rounding": RoundingModeAttr(RoundingMode.ZERO),
-        "signedness": SignednessAttr(Signedness.UNSIGNED),
+        "signedness": SignednessAttr(Signedness.SIGNED),  # quick for powers of two
     }
     far = builder.emit(aa.DivIOp, [number, height], [i32], down).results[0]
     close = builder.binary(aa.SubIOp, number, builder.binary(aa.MulIOp, far, height))
-    beyond = builder.emit(aa.MulhiIOp, [width, height], [i32]).results[0]
-    equal = compared(ComparisonPredicate.EQUAL)
-    fits = builder.emit(aa.CmpIOp, [beyond, builder.integer(0, i32)], [i1], equal).results[0]
+    above = builder.emit(aa.MulhiIOp, [width, height], [i32]).results[0]
+    below = builder.binary(aa.MulIOp, width, height)
+    zero, equal = builder.integer(0, i32), compared(ComparisonPredicate.EQUAL)
+    not_less = compared(ComparisonPredicate.GREATER_THAN_OR_EQUAL)
+    fits = [
+        builder.emit(aa.CmpIOp, [above, zero], [i1], equal).results[0],
+        builder.emit(aa.CmpIOp, [below, zero], [i1], not_less).results[0],
+    ]
+    fits = builder.emit(aa.AndIOp, fits, [i1]).results[0]
     far = builder.emit(aa.SelectOp, [fits, far, x], [i32]).results[0]
     close = builder.emit(aa.SelectOp, [fits, close, y], [i32]).results[0]
     builder.put_before(start)

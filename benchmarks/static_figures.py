@@ -51,7 +51,7 @@ shared memory would hold. Nothing of this is a time.
 
 Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
 equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what
-there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
+there is, not what is needed. Need: what ptxas takes for the same PTX without `setmaxnreg`, and
 without a number of CTAs that shall fit an SM. Warps of nvf4 on sm_120 compute 64x64 each here,
 32x64 in Triton's kernel, and so have twice the sums.
 
@@ -100,7 +100,7 @@ class Row:
 
 
 HEADS = ("kernel", "target", "compiler", "unit", "instructions", "products", "per kflop")
-HEADS += ("bytes per kflop", "stages", "shared memory", "registers", "needed", "bytes spilled")
+HEADS += ("bytes per kflop", "stages", "shared", "registers", "need", "spilled")
 LIMITS = re.compile(r"^\s*setmaxnreg\.[^\n]*\n|^\.(?:minnctapersm|maxnreg) [^\n]*\n", re.MULTILINE)
 """What says in PTX how many registers there are."""
 

@@ -1,4 +1,7 @@
-"""Prose of README, CONTRIBUTING and docs, generated pages included, has at most 100 columns."""
+"""Prose of README, CONTRIBUTING and docs has at most 100 columns, rows of tables 140.
+
+Generated pages included.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prose import LIMIT, long_lines, misread_lists, wrapped
+from tests.prose import LIMIT, ROW_LIMIT, long_lines, long_rows, misread_lists, wrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -18,9 +21,11 @@ WORDS = "word " * 30
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_prose_is_at_most_100_columns(page: Path) -> None:
+def test_prose_is_at_most_100_columns_and_rows_140(page: Path) -> None:
     """A page that fails is wrapped by `tests.prose.wrapped`, or its generator does it."""
-    assert long_lines(page.read_text(encoding="utf-8")) == []
+    text = page.read_text(encoding="utf-8")
+    assert long_lines(text) == []
+    assert long_rows(text) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -60,6 +65,14 @@ def test_long_prose_is_found(text: str) -> None:
 def test_tables_listings_headings_and_single_words_may_be_long(text: str) -> None:
     """They cannot be broken."""
     assert long_lines(text) == []
+
+
+def test_long_rows_are_found() -> None:
+    """In tables; listings may have bars."""
+    row = f"| {'x' * ROW_LIMIT} |"
+    assert long_rows(f"| a |\n|---|\n{row}\n| b |") == [row]
+    assert long_rows(f"```\n{row}\n```\n") == []
+    assert long_rows(f"text:\n\n    {row}\n") == []
 
 
 def test_wrapping_keeps_words_and_the_indent_of_an_item() -> None:

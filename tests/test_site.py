@@ -137,8 +137,8 @@ def test_dialect_pages_have_every_operation() -> None:
     for name, (dialect, _) in DIALECTS.items():
         page = dialect_page(name)
         for operation in dialect.operations:
-            row = f"\n| `{operation.name.partition('.')[2]}` |"
-            assert row in page
+            item = f"\n- `{operation.name.partition('.')[2]}`: "
+            assert item in page
             assert first_sentences(operation.__doc__)
 
 

@@ -15,7 +15,7 @@ from posixpath import normpath
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation, OptionalDef, VariadicDef
 
-from tests.prose import wrapped
+from tests.kernels.prose import wrapped
 from tileiras.command_line import Option
 from tileiras.completion import _OPTIONS as TABLES
 from tileiras.dialects.cuda_tile import CudaTile

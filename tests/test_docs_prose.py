@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prose import LIMIT, ROW_LIMIT, long_lines, long_rows, misread_lists, wrapped
+from tests.kernels.prose import LIMIT, ROW_LIMIT, long_lines, long_rows, misread_lists, wrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -32,7 +32,7 @@ def lines_of_pages(wrong: Callable[[str], list[str]]) -> list[str]:
 
 @pytest.mark.parametrize("wrong", [long_lines, long_rows, misread_lists])
 def test_pages_have_no_line_that_is(wrong: Callable[[str], list[str]]) -> None:
-    """Long prose is wrapped by `tests.prose.wrapped`, or by what makes the page."""
+    """Long prose is wrapped by `tests.kernels.prose.wrapped`, or by what makes the page."""
     assert lines_of_pages(wrong) == []
 
 

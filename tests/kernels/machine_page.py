@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.kernels.machine_table import Result
-from tests.prose import wrapped
+from tests.kernels.prose import wrapped
 
 HEAD = """# Our kernels in the PTX machine
 

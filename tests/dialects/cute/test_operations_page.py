@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.prose import wrapped
+from tests.kernels.prose import wrapped
 from tileiras.dialects.cute import dialect as cute
 from tileiras.dialects.cute import types as cute_types
 from tileiras.dialects.cute.operation import CuteOp

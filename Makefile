@@ -38,7 +38,7 @@ example: $(BIN)/tileiras  ## compile the shipped examples for TARGET and say wha
 	@ls -l vector_add.cubin matmul.cubin
 
 test: $(BIN)/tileiras  ## everything that needs no GPU
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' -q --durations=25
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m 'not gpu' -q --durations=25
 
 test-gpu:  ## the kernels on this machine's GPU
 	$(RUN) -m pytest -m gpu -q

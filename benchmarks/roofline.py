@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -75,8 +76,8 @@ TASKS = (
     Task("GEMM f16", "f16", "f16", GEMM_FLOPS, 3 * 2 * SIZE**2),
     Task("GEMM f8", "f8E4M3FN", "f8", GEMM_FLOPS, (1 + 1 + 2) * SIZE**2),
     Task("GEMM nvf4", "nvf4", "f4", GEMM_FLOPS, (2 * (0.5 + 1 / 16) + 4) * SIZE**2),
-    attention("attention f16", DEPTH),
-    attention("attention f16, heads of 64", 64),
+    attention("attention", DEPTH),
+    attention("attention, D=64", 64),
 )
 DEPTHS = {"f16": 64, "f8E4M3FN": 128, "nvf4": 256}
 """Of the tiles that an author may choose: a row of a stage is one swizzle span of 128 bytes."""
@@ -225,7 +226,6 @@ HEADS_OF_TABLE = (
     "target",
     "task",
     "floor",
-    "bound by",
     "tile",
     "CTAs",
     "our unit",
@@ -248,7 +248,7 @@ def cells(target: str, task: Task, program: Program | None) -> list[str]:
     rates = RATES[target]
     least = floor(task, rates)
     bound = max(least, key=lambda unit: least[unit])
-    start = [target, task.name, f"{least[bound]:.0f}", bound]
+    start = [target, task.name, f"{least[bound]:.0f} {bound}"]
     if program is None:
         return [*start, *["-"] * (len(HEADS_OF_TABLE) - len(start))]
     times = predicted(task, rates, program)
@@ -262,7 +262,7 @@ def cells(target: str, task: Task, program: Program | None) -> list[str]:
         str(program.ctas),
         program.loop.unit,
         *numbers,
-        f"{times[slowest]:.0f} ({slowest})",
+        f"{times[slowest]:.0f} {slowest}",
         f"{ratio:.2f}",
         f"{max(sooner.values()) / least[bound]:.2f}",
     ]
@@ -279,21 +279,24 @@ def table() -> str:
 
 def rates_table() -> str:
     """The documents' rates, and what was assumed."""
-    heads = ("target", "GPU", "SMs", "clock, GHz", "f16", "f8", "f4", "memory, GB/s", "source")
-    lines = [f"| {' | '.join(heads)} | assumed |", "|---" * (len(heads) + 1) + "|"]
+    heads = ("target", "GPU", "SMs", "clock, GHz", "f16", "f8", "f4", "memory, GB/s")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    sources: list[str] = []
     for target, rates in RATES.items():
         tensor = [f"{rates.tensor.get(name, 0):g}" for name in ("f16", "f8", "f4")]
         row = [target, rates.gpu, str(rates.multiprocessors), f"{rates.clock:.2f}", *tensor]
-        row += [str(rates.memory), rates.source, "; ".join(rates.assumed) or "-"]
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines) + "\n"
+        lines.append(f"| {' | '.join([*row, str(rates.memory)])} |")
+        assumed = f". Assumed: {'; '.join(rates.assumed)}" if rates.assumed else ""
+        said = f"- {target}: {rates.source}{assumed}"
+        sources += textwrap.wrap(said, 100, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([*lines, "", *sources]) + "\n"
 
 
 PAGE = f"""# A roofline for each target
 
 Made by `python benchmarks/roofline.py --page docs/roofline.md`; do not edit. Nothing here was
-measured but what the sources say. Products are {SIZE}x{SIZE}x{SIZE}, attention has {HEADS} heads of
-{DEPTH} or 64 with {SIZE} queries and keys, not causal.
+measured but what the sources say. Products are {SIZE}x{SIZE}x{SIZE}, attention (f16) has
+{HEADS} heads of {DEPTH} or 64 with {SIZE} queries and keys, not causal.
 
 ## Rates
 

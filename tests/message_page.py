@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.prose import wrapped
+from tests.kernels.prose import wrapped
 from tileiras.driver import compile_module
 from tileiras.errors import TileirasError
 from tileiras.options import CompileOptions

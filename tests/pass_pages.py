@@ -167,9 +167,8 @@ def pages() -> dict[str, str]:
 
 def index() -> str:
     """docs/passes.md, its generated part."""
-    rows = _rows("cuda_tile", first_places())
     seeds = [
-        f"| `{name}` | {f'[`{ours}`](passes/{ours}.md)' if ours else 'nothing'} | {what} |"
+        f"- `{name}`, by {f'[`{ours}`](passes/{ours}.md)' if ours else 'nothing'}: {what}"
         for name, (ours, what) in ELSEWHERE.items()
     ]
     return "\n".join(
@@ -182,42 +181,41 @@ def index() -> str:
             "interface: `--print-before=NAME`, `--print-after=NAME`, `--pass-pipeline=NAME,NAME`,",
             "dumps and timings use them.",
             "",
-            "| pass | from | to | what it does |",
-            "|---|---|---|---|",
-            *rows,
+            *_items("cuda_tile", first_places()),
             "",
             "## Programs in CuTe's dialects",
             "",
-            "| pass | from | to | what it does |",
-            "|---|---|---|---|",
-            *_rows(CUTE, list(CUTE_PIPELINE)),
+            *_items(CUTE, list(CUTE_PIPELINE)),
             "",
             "## Passes that print",
             "",
             "In no pipeline; `--pass-pipeline` runs them.",
             "",
-            "| pass | on | to | what it does |",
-            "|---|---|---|---|",
-            *(row for step in PRINTING for row in _rows(step.stage, [step])),
+            *(item for step in PRINTING for item in _items(step.stage, [step])),
             "",
             "## Names of passes in NVIDIA's compiler",
             "",
             "Whoever asks for one of them is told which pass of ours does the work.",
             "",
-            "| its name | done by | how |",
-            "|---|---|---|",
-            *seeds,
+            *(_item(seed) for seed in seeds),
             "",
         ]
     )
 
 
-def _rows(first: str, steps: list[Step]) -> list[str]:
-    """A row for each pass of a pipeline that begins with a stage."""
+def _item(text: str) -> str:
+    """An item of a list, wrapped."""
+    return textwrap.fill(text, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _items(first: str, steps: list[Step]) -> list[str]:
+    """An item for each pass of a pipeline that begins with a stage; where it stays is not said."""
     before = [first, *(step.stage for step in steps)]
     return [
-        f"| [`{step.pass_name}`](passes/{step.pass_name}.md) | {start} | {step.stage} "
-        f"| {summary(step)} |"
+        _item(
+            f"- [`{step.pass_name}`](passes/{step.pass_name}.md), "
+            f"{start if start == step.stage else f'{start} to {step.stage}'}: {summary(step)}"
+        )
         for start, step in zip(before, steps)
     ]
 
@@ -225,7 +223,7 @@ def _rows(first: str, steps: list[Step]) -> list[str]:
 def summary(step: Step) -> str:
     """The first sentence of a pass's docstring, without its full stop."""
     first, _ = sections(load_pass(step.pass_name).__doc__ or "")
-    return " ".join(first.split("\n\n")[0].split()).rstrip(".").replace("|", "\\|")
+    return " ".join(first.split("\n\n")[0].split()).rstrip(".")
 
 
 def kept(text: str) -> str:

@@ -15,7 +15,7 @@ from posixpath import normpath
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation, OptionalDef, VariadicDef
 
-from tests.prose import wrapped
+from tests.kernels.prose import wrapped
 from tileiras.command_line import Option
 from tileiras.completion import _OPTIONS as TABLES
 from tileiras.dialects.cuda_tile import CudaTile
@@ -50,9 +50,8 @@ DIALECTS: dict[str, tuple[Dialect, str]] = {
 
 
 def first_sentences(documentation: str | None) -> str:
-    """The first paragraph of a docstring, on one line, safe in a cell of a table."""
-    paragraph = inspect.cleandoc(documentation or "").split("\n\n")[0]
-    return " ".join(paragraph.split()).replace("|", "\\|")
+    """The first paragraph of a docstring, on one line."""
+    return " ".join(inspect.cleandoc(documentation or "").split("\n\n")[0].split())
 
 
 def _names(definitions: Iterable[tuple[str, object]]) -> str:
@@ -65,8 +64,8 @@ def _names(definitions: Iterable[tuple[str, object]]) -> str:
     return ", ".join(marked)
 
 
-def operation_row(operation: type[Operation]) -> str:
-    """Name, operands, attributes, results, and what the operation does."""
+def operation_item(operation: type[Operation]) -> str:
+    """Name, what the operation does, and its operands, attributes and results."""
     assert issubclass(operation, IRDLOperation)
     definition = operation.get_irdl_definition()
     segments = {"operandSegmentSizes", "resultSegmentSizes"}
@@ -75,19 +74,24 @@ def operation_row(operation: type[Operation]) -> str:
         for name, one in (*definition.properties.items(), *definition.attributes.items())
         if name not in segments
     ]
-    cells = (
-        f"`{operation.name.partition('.')[2]}`",
-        _names(definition.operands),
-        _names(data),
-        _names(definition.results),
-        first_sentences(operation.__doc__),
-    )
-    return f"| {' | '.join(cells)} |"
+    lines = [f"- `{operation.name.partition('.')[2]}`: {first_sentences(operation.__doc__)}"]
+    for kind, names in (
+        ("Operands", definition.operands),
+        ("Attributes", data),
+        ("Results", definition.results),
+    ):
+        lines += [f"    - {kind}: {_names(names)}"] if names else []
+    return "\n".join(lines)
 
 
-def attribute_row(attribute: type[Attribute]) -> str:
+def attribute_item(attribute: type[Attribute]) -> str:
     """Name of a type or attribute, and what it stands for."""
-    return f"| `{attribute.name}` | {first_sentences(attribute.__doc__)} |"
+    return f"- `{attribute.name}`: {first_sentences(attribute.__doc__)}"
+
+
+def _list(items: Iterable[str]) -> str:
+    """Items of a list, each wrapped."""
+    return wrapped("\n".join(items)).rstrip()
 
 
 def dialect_page(name: str) -> str:
@@ -108,25 +112,22 @@ def dialect_page(name: str) -> str:
     for module, operations in chapters.items():
         parts.append(f"## {module.rpartition('.')[2].replace('_', ' ').capitalize()}")
         parts.append(f"`{module.replace('.', '/')}.py`")
-        rows = [operation_row(one) for one in operations]
-        head = "| operation | operands | attributes | results | what it does |\n" + "|---" * 5 + "|"
-        parts.append("\n".join([head, *rows]))
+        parts.append(_list(map(operation_item, operations)))
     if attributes := list(dialect.attributes):
-        rows = [attribute_row(one) for one in attributes]
         parts.append("## Types and attributes")
-        parts.append("\n".join(["| name | what it is |\n|---|---|", *rows]))
+        parts.append(_list(map(attribute_item, attributes)))
     return "\n\n".join(parts) + "\n"
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _item(forms: str, value: str, said: str) -> str:
+    """An option: its forms, its value where it takes one, and what is said of it."""
+    return f"- {forms}{f' `{value}`' if value else ''}: {' '.join(said.split())}"
 
 
-def option_row(option: Option) -> str:
+def option_item(option: Option) -> str:
     """All forms of an option, its value, and what it does or why it does nothing."""
     names = (option.name, *option.aliases)
     forms = ", ".join(f"`-{one}`" if len(one) == 1 else f"`--{one}`" for one in names)
-    value = f"`{option.metavar}`" if option.takes_value else ""
     said = option.help
     if option.choices:
         said += f" One of: {', '.join(option.choices)}."
@@ -134,12 +135,11 @@ def option_row(option: Option) -> str:
         said += f" Without effect: {option.inert}."
     if option.refused:
         said += f" Refused: {option.refused}."
-    return f"| {forms} | {value} | {_cell(said)} |"
+    return _item(forms, option.metavar if option.takes_value else "", said)
 
 
 def options_page() -> str:
-    """A table for each group of options of each command."""
-    head = "| option | value | what |\n|---|---|---|"
+    """A list for each group of options of each command."""
     parts = [
         "# Options of all commands",
         MADE.format(source="the tables of the command line"),
@@ -156,13 +156,10 @@ def options_page() -> str:
         for group, options in groups.items():
             if len(groups) > 1:
                 parts.append(f"### {command}: {group}")
-            parts.append("\n".join([head, *map(option_row, options)]))
+            parts.append(_list(map(option_item, options)))
     for command, named in (("tileiras-run", run_options), ("tileiras-layout", layout_options)):
-        rows = [
-            f"| `--{name}` | {f'`{value}`' if value else ''} | {_cell(said)} |"
-            for name, said, value in named()
-        ]
-        parts += [f"## {command}", "\n".join([head, *rows])]
+        items = [_item(f"`--{name}`", value, said) for name, said, value in named()]
+        parts += [f"## {command}", _list(items)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,12 +1,16 @@
-"""Prose of README, CONTRIBUTING and docs, generated pages included, has at most 100 columns."""
+"""Prose of README, CONTRIBUTING and docs has at most 100 columns, rows of tables 140.
+
+Generated pages included.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.prose import LIMIT, long_lines, misread_lists, wrapped
+from tests.kernels.prose import LIMIT, ROW_LIMIT, long_lines, long_rows, misread_lists, wrapped
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
@@ -17,16 +21,19 @@ PAGES = [
 WORDS = "word " * 30
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_prose_is_at_most_100_columns(page: Path) -> None:
-    """A page that fails is wrapped by `tests.prose.wrapped`, or its generator does it."""
-    assert long_lines(page.read_text(encoding="utf-8")) == []
+def lines_of_pages(wrong: Callable[[str], list[str]]) -> list[str]:
+    """What a check finds on all pages, behind the page's name."""
+    return [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in PAGES
+        for line in wrong(page.read_text(encoding="utf-8"))
+    ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_lists_are_read_alike_everywhere(page: Path) -> None:
-    """On the site and on GitHub."""
-    assert misread_lists(page.read_text(encoding="utf-8")) == []
+@pytest.mark.parametrize("wrong", [long_lines, long_rows, misread_lists])
+def test_pages_have_no_line_that_is(wrong: Callable[[str], list[str]]) -> None:
+    """Long prose is wrapped by `tests.kernels.prose.wrapped`, or by what makes the page."""
+    assert lines_of_pages(wrong) == []
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,14 @@ def test_long_prose_is_found(text: str) -> None:
 def test_tables_listings_headings_and_single_words_may_be_long(text: str) -> None:
     """They cannot be broken."""
     assert long_lines(text) == []
+
+
+def test_long_rows_are_found() -> None:
+    """In tables; listings may have bars."""
+    row = f"| {'x' * ROW_LIMIT} |"
+    assert long_rows(f"| a |\n|---|\n{row}\n| b |") == [row]
+    assert long_rows(f"```\n{row}\n```\n") == []
+    assert long_rows(f"text:\n\n    {row}\n") == []
 
 
 def test_wrapping_keeps_words_and_the_indent_of_an_item() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,16 +64,20 @@ def unknown_targets(text: str) -> list[str]:
     return [word for words in told for word in words.split() if word not in known]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_named_files_exist(page: Path) -> None:
+def found_on_pages(wrong: Callable[[str, Path], list[str]]) -> dict[str, list[str]]:
+    """Page -> what a check of its text and folder finds; nothing where it finds nothing."""
+    found = {name_of(page): wrong(page.read_text(encoding="utf-8"), page.parent) for page in PAGES}
+    return {page: words for page, words in found.items() if words}
+
+
+def test_named_files_exist() -> None:
     """Paths into the tree and links between pages."""
-    assert missing_files(page.read_text(encoding="utf-8"), page.parent) == []
+    assert found_on_pages(missing_files) == {}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_make_targets_exist(page: Path) -> None:
+def test_make_targets_exist() -> None:
     """What a reader is told to run."""
-    assert unknown_targets(page.read_text(encoding="utf-8")) == []
+    assert found_on_pages(lambda text, _: unknown_targets(text)) == {}
 
 
 def test_the_checks_find_what_is_missing() -> None:
@@ -120,10 +125,9 @@ def test_options_in_the_documentation_exist() -> None:
     assert sorted(set(variables)) == sorted((*OURS, *KNOWN_KNOBS))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_named_tests_exist(page: Path) -> None:
+def test_named_tests_exist() -> None:
     """`tests/FILE.py::NAME` is a test of that file."""
-    assert missing_tests(page.read_text(encoding="utf-8")) == []
+    assert found_on_pages(lambda text, _: missing_tests(text)) == {}
 
 
 def test_named_tests_that_do_not_exist_are_found() -> None:
@@ -132,12 +136,16 @@ def test_named_tests_that_do_not_exist_are_found() -> None:
     assert missing_tests(text) == ["tests/conftest.py::test_no"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_passes_that_commands_name_exist(page: Path) -> None:
+def unknown_passes(text: str) -> list[str]:
+    """Passes in the commands of a page that there are not."""
+    named = re.findall(r"--(?:print-(?:before|after)|pass-pipeline)=([a-z][\w,-]*)", text)
+    return [name for names in named for name in names.split(",") if name not in PASSES]
+
+
+def test_passes_that_commands_name_exist() -> None:
     """`--print-after=NAME` and `--pass-pipeline=NAME` in examples."""
-    text = page.read_text(encoding="utf-8")
-    for names in re.findall(r"--(?:print-(?:before|after)|pass-pipeline)=([a-z][\w,-]*)", text):
-        assert [name for name in names.split(",") if name not in PASSES] == []
+    assert found_on_pages(lambda text, _: unknown_passes(text)) == {}
+    assert unknown_passes("`--print-after=cse,nonsense`") == ["nonsense"]
 
 
 def unlisted_decisions(names: list[str], text: str) -> list[str]:

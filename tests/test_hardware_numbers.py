@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from tileiras.codegen.target import TARGET_NAMES, get_target
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -126,24 +124,36 @@ def repeated_numbers(tree: ast.Module, rows: dict[int, str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", sources_in(EXPLAINED), ids=name_of)
-def test_constants_say_that_they_are_no_hardware(path: Path) -> None:
+def test_constants_say_that_they_are_no_hardware() -> None:
     """By how their docstrings begin."""
-    silent = [name for name, text in constants(tree_of(path)) if not text.startswith(KINDS)]
+    silent = [
+        f"{name_of(path)}: {name}"
+        for path in sources_in(EXPLAINED)
+        for name, text in constants(tree_of(path))
+        if not text.startswith(KINDS)
+    ]
     assert not silent, f"expected a docstring that begins with {' or '.join(KINDS)}"
 
 
-@pytest.mark.parametrize("path", sources_in(CHECKED), ids=name_of)
-def test_no_constant_is_named_after_hardware(path: Path) -> None:
+def test_no_constant_is_named_after_hardware() -> None:
     """Whatever its docstring says: latencies, rates and sizes of an SM are asked of the target."""
-    names = [name for name, _ in constants(tree_of(path)) if HARDWARE.search(name)]
+    names = [
+        f"{name_of(path)}: {name}"
+        for path in sources_in(CHECKED)
+        for name, _ in constants(tree_of(path))
+        if HARDWARE.search(name)
+    ]
     assert not names, "expected a field of `GpuTarget` or `Performance`"
 
 
-@pytest.mark.parametrize("path", sources_in(CHECKED), ids=name_of)
-def test_no_number_of_a_target_is_repeated(path: Path) -> None:
+def test_no_number_of_a_target_is_repeated() -> None:
     """As 227 * 1024 would be, or 800."""
-    assert repeated_numbers(tree_of(path), row_numbers()) == []
+    rows = row_numbers()
+    assert [
+        f"{name_of(path)}: {said}"
+        for path in sources_in(CHECKED)
+        for said in repeated_numbers(tree_of(path), rows)
+    ] == []
 
 
 def test_what_the_checks_find() -> None:

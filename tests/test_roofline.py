@@ -70,7 +70,7 @@ def test_page_is_what_the_script_prints() -> None:
             assert (f"| {target} | {task.name} |" in page) == (task.element in RATES[target].tensor)
 
 
-@pytest.mark.parametrize("task", ["GEMM f16", "GEMM f8", "attention f16"])
+@pytest.mark.parametrize("task", ["GEMM f16", "GEMM f8", "attention"])
 def test_mma_sync_on_sm_120_stands_at_the_floor_of_the_model(task: str) -> None:
     [found] = [one for one in roofline.TASKS if one.name == task]
     [row] = roofline.rows("sm_120", found)
@@ -120,6 +120,6 @@ def test_pairs_reach_the_floor_of_the_model(target: str, number: int) -> None:
 def test_attention_of_256_rows_stands_at_the_floor_of_the_model(
     target: str, tile: tuple[int, int]
 ) -> None:
-    [found] = [one for one in roofline.TASKS if one.name == "attention f16"]
+    [found] = [one for one in roofline.TASKS if one.name == "attention"]
     row = roofline.cells(target, found, roofline.attention_program(tile, target))
     assert of_floor(row) <= 1.1

@@ -41,16 +41,14 @@ def units_table() -> str:
 
 
 def performance_table() -> str:
-    """A row for each target."""
-    names = (*NUMBERS, *RATES)
-    lines = [f"| target | {' | '.join(f'`{name}`' for name in names)} | source |"]
-    lines.append("|---" * (2 + len(names)) + "|")
-    for name, speed in PERFORMANCE.items():
-        values = [getattr(speed, field) for field in NUMBERS]
-        values += [getattr(speed.throughput, field) for field in RATES]
-        numbers = " | ".join(map(str, values))
-        lines.append(f"| {name} | {numbers} | {speed.source} |")
-    return "\n".join(lines)
+    """A row for each number, a column for each target; then where they are from."""
+    lines = [f"| | {' | '.join(PERFORMANCE)} |", "|---" * (1 + len(PERFORMANCE)) + "|"]
+    for name in (*NUMBERS, *RATES):
+        holders = [one if name in NUMBERS else one.throughput for one in PERFORMANCE.values()]
+        numbers = " | ".join(str(getattr(holder, name)) for holder in holders)
+        lines.append(f"| `{name}` | {numbers} |")
+    sources = [f"- {name}: {speed.source}" for name, speed in PERFORMANCE.items()]
+    return "\n".join([*lines, "", *sources])
 
 
 def listing(*names: str) -> str:

@@ -84,7 +84,7 @@ LINES = [
     (VECTOR_ADD, "--gpu-name=sm_90", "--emit=ptx", "-o", "-", "-v"),
     (VECTOR_ADD, "--gpu-name=sm_90", "-o", "/nonexistent/folder/out"),
     (MATMUL, "--gpu-name=sm_90", "--emit=llvm", "-o", "-", "--remarks=all"),
-    (MATMUL, "--gpu-name=sm_90", "--print-after-all", "--emit=ptx", "-o", "-"),
+    (VECTOR_ADD, "--gpu-name=sm_90", "--print-after-all", "--emit=ptx", "-o", "-"),
     ("-", "--gpu-name=sm_90", "-o", "-"),
     (VECTOR_ADD, "--gpu-name=sm_90", "--timeout=30", "-o", "-"),
     ("a b", "", "*", "ä"),

@@ -9,6 +9,7 @@ import argparse
 import html
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def speed_of(row: dict[str, Any], tool: str) -> str:
     if "us" not in record:
         return "error" if "error" in record else "-"
     mark = " wrong" if record.get("wrong") else ""
-    return f"{record['us']:.1f} us {row['speed'][tool]:.0f}{mark}"
+    us = f"{record['us']:.{1 if record['us'] < 1000 else 0}f}"
+    return f"{us} us {row['speed'][tool]:.0f}{mark}"
 
 
 def ratio(row: dict[str, Any], key: str) -> str:
@@ -106,8 +108,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         asked,
         ratio(row, "of_vendor"),
         ratio(row, "of_floor"),
-        "yes" if row["specialised"] else "no",
-        "; ".join(row["faults"]),
+        "; ".join(["roles"] * bool(row["specialised"]) + row["faults"]),
     ]
 
 
@@ -120,8 +121,7 @@ COLUMNS = [
     "asked",
     "x vendor",
     "x floor",
-    "specialised",
-    "faults",
+    "remarks",
 ]
 
 
@@ -134,7 +134,7 @@ def rich_table(outcome: dict[str, Any]) -> None:
     copy = machine.get("copy", DEFAULT_COPY) / 1e12
     table = Table(title=f"{machine.get('device')}, a copy moves {copy:.2f} TB/s")
     for position, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if position in (0, 9) else "right")
+        table.add_column(column, justify="left" if position in (0, 8) else "right")
     for row in outcome["rows"]:
         table.add_row(*cells(row))
     Console(width=200).print(table)
@@ -146,8 +146,8 @@ LEGEND = {
     "x library, x vendor, x floor": "our speed as a multiple of theirs; the floor is the larger of "
     "operations over the tensor cores' rate, and bytes over the speed of a copy",
     "asked": "the multiple of the library's speed that this project aims at",
-    "specialised": "whether warps have roles, as in a producer and consumers",
-    "faults": "wrong results, errors, spills, or products that ptxas serialises",
+    "remarks": "roles: warps have roles, as in a producer and consumers; and what should not be: "
+    "wrong results, errors, spills, or products that ptxas serialises",
 }
 """What the columns of a table are."""
 
@@ -163,9 +163,10 @@ def markdown(outcome: dict[str, Any], chart: str) -> str:
         "(vendor), made from the same bytecode, and the library (cuBLAS, cuDNN or the kernels of",
         "torch). Results are checked against float64 before anything is timed.",
         "",
-        "| column | what |",
-        "|---|---|",
-        *(f"| {column} | {what} |" for column, what in LEGEND.items()),
+        *(
+            textwrap.fill(f"- {column}: {what}", 100, subsequent_indent="  ")
+            for column, what in LEGEND.items()
+        ),
         "",
         f"A copy moves {machine.get('copy', DEFAULT_COPY) / 1e12:.2f} TB/s here.",
         "",

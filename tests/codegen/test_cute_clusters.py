@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
 
+@cache
 def compiled(text: str, target: str = "sm_90", emit: str = "ptx") -> bytes:
     """The output for a program's text."""
     return compile_module(text.encode(), CompileOptions(gpu_name=target, emit=emit)).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +15,7 @@ from tileiras.interpreter.ptx import PtxRuntimeError, run_ptx
 from tileiras.options import CompileOptions
 
 
+@cache
 def ptx_of(name: str, target: str) -> str:
     """The PTX of an example."""
     source = (EXAMPLES / f"{name}.mlir").read_bytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tests.kernels.cute_nvgpu_operations import EXAMPLES, GROUPS, A, B, D, program
@@ -56,6 +58,7 @@ WRITTEN = {
 """Operation -> a target that has it, what its PTX has, and a target that lacks it."""
 
 
+@cache
 def ptx_of(text: str, target: str) -> str:
     """The PTX of a program."""
     return compile_module(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 
+@cache
 def compiled(text: str, target: str = "sm_80", emit: str = "ptx") -> bytes:
     """The output for a program's text."""
     return compile_module(text.encode(), CompileOptions(gpu_name=target, emit=emit)).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ KINDS = [
 """Elements, scales, elements that share one (of two numbers of 4 bits), the instruction."""
 
 
+@cache
 def compiled(text: str, target: str, emit: str = "ptx") -> bytes:
     """The output for a program's text."""
     return compile_module(text.encode(), CompileOptions(gpu_name=target, emit=emit)).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -24,6 +25,7 @@ from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
 
 
+@cache
 def ptx_of(text: str, target: str = "sm_90") -> str:
     """The PTX of a program."""
     options = CompileOptions(gpu_name=target, emit="ptx")

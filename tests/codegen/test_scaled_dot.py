@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,7 @@ EXPANDED = [
 """Products that it has none for: types, or less than an instruction."""
 
 
+@cache
 def compiled(kernel: ScaledKernel, stage: str, without: tuple[str, ...] = ()) -> str:
     """The kernel at a later stage, as text."""
     options = CompileOptions(gpu_name="sm_120", emit=stage, opt_level=3, disabled_features=without)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tileiras.options import CompileOptions
 EXAMPLES = Path(__file__).parents[2] / "examples" / "cute"
 
 
+@cache
 def compiled(text: str, target: str = "sm_100", emit: str = "ptx") -> bytes:
     """The output for a program's text."""
     return compile_module(text.encode(), CompileOptions(gpu_name=target, emit=emit)).output

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
@@ -18,6 +20,7 @@ WHOLE = (128, 256, 512)
 """Sizes that tiles divide."""
 
 
+@cache
 def compiled(kernel: ScaledGemm, gpu: str, level: int = 3, without: tuple[str, ...] = ()) -> str:
     """PTX of a kernel."""
     options = CompileOptions(opt_level=level, emit="ptx", gpu_name=gpu, disabled_features=without)

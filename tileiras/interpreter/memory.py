@@ -7,6 +7,7 @@ share host memory share simulated memory, so aliasing arguments alias in the run
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,8 +40,9 @@ class SimulatedMemory:
     def __init__(self) -> None:
         self._bytes = np.zeros(1 << 16, dtype=np.uint8)
         self._used = 0
-        self._starts = np.empty(0, dtype=np.int64)
-        self._ends = np.empty(0, dtype=np.int64)
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._as_arrays: tuple[Array, Array] | None = None
 
     def allocate(self, size: int, alignment: int = ALIGNMENT) -> DeviceBuffer:
         """Reserves `size` zeroed bytes at a multiple of `alignment`, behind a guard gap."""
@@ -49,8 +51,9 @@ class SimulatedMemory:
         self._reserve(start + size)
         self._used = start + size
         address = FIRST_ADDRESS + start
-        self._starts = np.append(self._starts, np.int64(address))
-        self._ends = np.append(self._ends, np.int64(address + size))
+        self._starts.append(address)
+        self._ends.append(address + size)
+        self._as_arrays = None
         return DeviceBuffer(address, size)
 
     def upload(self, data: Array, alignment: int = ALIGNMENT) -> DeviceBuffer:
@@ -100,25 +103,28 @@ class SimulatedMemory:
         addresses = np.asarray(addresses, dtype=np.int64)
         if addresses.size == 0 or size == 0:
             return addresses
-        if len(self._starts) == 0:
+        if not self._starts:
             raise InterpreterError("memory access, but nothing is allocated")
         lowest, highest = addresses.min(), addresses.max()
-        first = np.searchsorted(self._starts, lowest, side="right") - 1
+        first = bisect_right(self._starts, lowest) - 1
         if first >= 0 and highest + size <= self._ends[first]:
             return addresses
-        owner = np.searchsorted(self._starts, addresses, side="right") - 1
-        is_bad = (owner < 0) | (addresses + size > self._ends[np.maximum(owner, 0)])
+        if self._as_arrays is None:
+            self._as_arrays = np.asarray(self._starts), np.asarray(self._ends)
+        starts, ends = self._as_arrays
+        owner = np.searchsorted(starts, addresses, side="right") - 1
+        is_bad = (owner < 0) | (addresses + size > ends[np.maximum(owner, 0)])
         if np.any(is_bad):
             raise InterpreterError(self._describe(int(addresses[is_bad].flat[0]), size))
         return addresses
 
     def _describe(self, address: int, size: int) -> str:
         """An out-of-bounds message that names the nearest allocation below."""
-        owner = int(np.searchsorted(self._starts, address, side="right")) - 1
+        owner = bisect_right(self._starts, address) - 1
         message = f"access of {size} bytes at address {address:#x} is out of bounds"
         if owner < 0:
             return message
-        start, end = int(self._starts[owner]), int(self._ends[owner])
+        start, end = self._starts[owner], self._ends[owner]
         return (
             f"{message}: byte {address - start} of an allocation of {end - start} bytes "
             f"(allocation {owner})"

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.kernels.prose import wrapped
 from tileiras.dialects.cute import dialect as cute
 from tileiras.dialects.cute import types as cute_types
 from tileiras.dialects.cute.operation import CuteOp
@@ -32,31 +33,28 @@ PAGES = {
 
 def _operands(op: type[CuteOp]) -> str:
     """The signature of a row operation."""
-    parts = ("\\|".join(each.kinds) + each.count for each in op.SIGNATURE.operands)
+    parts = (f"`{'|'.join(each.kinds)}{each.count}`" for each in op.SIGNATURE.operands)
     counts = op.SIGNATURE.statics
-    statics = "" if not counts[-1] else f"<{counts[0]}{'..' if len(counts) > 1 else ''}> "
+    statics = "" if not counts[-1] else f"`<{counts[0]}{'..' if len(counts) > 1 else ''}>` "
     return f"{statics}{', '.join(parts)}".strip()
 
 
 def page(name: str, dialect: ModuleType, types: ModuleType) -> str:
     """The page's text."""
-    lines = [HEAD.format(name=name), "## Types", "", "| type | what |", "|---|---|"]
-    lines += [
-        f"| `!{each.name}` | {' '.join(str(each.__doc__).split()).replace('|', chr(92) + '|')} |"
-        for each in types.TYPES
-    ]
+    lines = [HEAD.format(name=name), "## Types", ""]
+    lines += [f"- `!{each.name}`: {' '.join(str(each.__doc__).split())}" for each in types.TYPES]
     for chapter in dialect.CHAPTERS:
         title = str(chapter.__doc__).splitlines()[0]
         heading = chapter.__name__.rpartition(".")[2].replace("_", " ").capitalize()
         lines += ["", f"## {heading}", "", title, ""]
-        lines += ["| operation | operands | result | what |", "|---|---|---|---|"]
         for op in chapter.OPERATIONS:
-            says = " ".join(str(op.__doc__).split("\n\n")[0].split()).replace("|", "\\|")
-            operands, result = "", ""
+            says = " ".join(str(op.__doc__).split("\n\n")[0].split())
+            lines.append(f"- `{op.name}`: {says}")
             if issubclass(op, CuteOp):
-                operands, result = _operands(op), op.SIGNATURE.result.replace("|", "\\|")
-            lines.append(f"| `{op.name}` | {operands} | {result} | {says} |")
-    return "\n".join(lines) + "\n"
+                operands, result = _operands(op), op.SIGNATURE.result
+                lines += [f"    - Operands: {operands}"] if operands else []
+                lines += [f"    - Result: `{result}`"] if result else []
+    return wrapped("\n".join(lines))
 
 
 @pytest.mark.parametrize("name", PAGES)

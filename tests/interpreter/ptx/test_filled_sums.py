@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ def source(kernel: ProductKernel, start: str = "LOADED") -> bytes:
     return text.replace("%before = %zero", f"%before = %{start}").encode()
 
 
+@cache
 def compiled(kernel: ProductKernel, gpu: str = "sm_100", emit: str = "ptx") -> str:
     """A stage of a kernel."""
     options = CompileOptions(opt_level=3, emit=emit, gpu_name=gpu)

@@ -5,6 +5,8 @@ Tensor maps of the groups' arrays are made again while copies of the group befor
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from tests.kernels.grouped_lists import Sizes, grouped_lists, make_groups
@@ -19,6 +21,7 @@ EQUAL: tuple[Sizes, ...] = ((128, 136, 96), (200, 136, 96), (64, 136, 96))
 """Groups that may have one B in common."""
 
 
+@cache
 def ptx_of(source: str) -> str:
     """PTX for sm_90."""
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")

@@ -71,7 +71,7 @@ def test_units_are_read_off_the_ptx() -> None:
 def test_page_says_what_was_not_right() -> None:
     results = {"sm_100": Result("right", "tcgen05"), "sm_120": Result("wrong", "mma.sync", "x")}
     text = page({("GEMM", "k"): results}, ["sm_100", "sm_110", "sm_120"])
-    assert "| GEMM | k | tcgen05 | - | **wrong** |" in text
+    assert "## GEMM\n\n- k: tcgen05 (sm_100); - (sm_110); **wrong** (sm_120)\n" in text
     assert text.endswith("1 of 2 right.\n")
 
 

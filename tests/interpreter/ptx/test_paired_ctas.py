@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -63,6 +64,7 @@ BOTH = (
 """With the bits of the rank in which CTAs load different left, and different right operands."""
 
 
+@cache
 def compiled(kernel: ProductKernel, gpu: str = "sm_100") -> str:
     """PTX of a kernel whose hints are for the target, and whose result is aligned."""
     source = aligned_result(kernel).replace("sm_90", gpu)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,6 +51,7 @@ BY_THREADS = (
 """Rows of scales start at any multiple of 8 bytes; a row of a tile has 8 bytes."""
 
 
+@cache
 def compiled(kernel: ScaledGemm, emit: str = "ptx", **knobs: str) -> str:
     """A stage of a kernel."""
     options = CompileOptions(opt_level=3, emit=emit, gpu_name="sm_100", knobs=knobs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,7 @@ OTHERS = (
 """Too small, K of a row-major B not contiguous for bytes, and strides that TMA does not take."""
 
 
+@cache
 def compiled(source: bytes, target: str, without: tuple[str, ...]) -> str:
     """PTX of a kernel, which has a producer warp."""
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name=target, disabled_features=without)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -62,6 +63,7 @@ def reading(body: str, tile: tuple[int, int, int], element: str = "f16") -> Loop
     return type("Reads", (LoopReads,), {"body": body})(element, tile, whole=True)
 
 
+@cache
 def compiled(kernel: LoopReads, target: str = "sm_100") -> tuple[str, list[str]]:
     """PTX of a kernel, and the remarks about tensor memory."""
     remarks = RemarkCollector(RemarkFilter(dict.fromkeys(RemarkKind, "all")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ SCALED = (
 """By one CTA, and by a pair."""
 
 
+@cache
 def compiled(kernel: ProductKernel, gpu: str = "sm_100", **knobs: str) -> str:
     """PTX of a kernel whose hints are for the target, and whose result is aligned."""
     source = kernel.text().replace("sm_90", gpu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -46,6 +47,7 @@ OTHERS = (
 """Kernels that tcgen05 is not for, and why."""
 
 
+@cache
 def compiled(
     kernel: ProductKernel, target: str = "sm_100", disabled: tuple[str, ...] = ()
 ) -> tuple[str, list[str]]:

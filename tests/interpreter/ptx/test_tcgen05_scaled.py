@@ -154,7 +154,7 @@ def test_signs_of_scales_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instructions take ue4m3 without a sign: the f4 in stages get it."""
     monkeypatch.setattr(tcgen05_scaled, "apply_signs", lambda *_: None)
     with pytest.raises(AssertionError):
-        check(NATIVE[11], compiled(NATIVE[11], "sm_100"))
+        check(NATIVE[11], compiled.__wrapped__(NATIVE[11], "sm_100"))
 
 
 @pytest.mark.parametrize("kernel", NATIVE, ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -30,6 +31,7 @@ KERNELS = (
 )
 
 
+@cache
 def compiled(kernel: ProductKernel, gpu: str = "sm_100") -> str:
     """PTX of a kernel whose hints are for the target, and whose result is aligned."""
     source = kernel.text().replace("sm_90", gpu)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -47,12 +48,20 @@ def compiled(
     emit: str = "nv_tileas",
 ) -> str:
     """The text of a stage; `allow`: what the kernel's author says of TMA, `true` or `false`."""
+    return _compiled(kernel, target, tuple((knobs or {}).items()), allow, emit)
+
+
+@cache
+def _compiled(
+    kernel: ProductKernel, target: str, knobs: tuple[tuple[str, str], ...], allow: str, emit: str
+) -> str:
+    """Once for all tests: most ask for a few kernels and one variable."""
     text = aligned_result(kernel)
     if allow:
         hint = rf"\1 optimization_hints = <default = {{allow_tma = {allow}}}>"
         text, count = re.subn(r"((?:load|store)_view_tko .*?token = %t0)", hint, text)
         assert count == 3
-    options = options_of(target, knobs or {}, emit)
+    options = options_of(target, dict(knobs), emit)
     return compile_module(text.encode(), options).output.decode()
 
 

@@ -38,7 +38,7 @@ _TABLE = "the table of kernels with products"
 EVIDENCE: Mapping[str, Evidence] = {
     "sm_80": Evidence(elsewhere=_RESTRICTED),
     "sm_90": Evidence(
-        hardware="H100, H200: all tests marked `gpu`, the client's suite, the sanitizer",
+        hardware="H100, H200: tests marked `gpu`, the client's suite, sanitizer",
         machine="916 kernels beside an H200, a sample of the corpus",
     ),
     "sm_100": Evidence(machine=_TABLE),

@@ -92,21 +92,25 @@ def _pack(d: Decoder, type_: PtxType, items: tuple[Any, ...]) -> Execute:
 # Addresses ------------------------------------------------------------------------------------
 
 
+_SPACES = (
+    "global",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "const",
+    "param",
+    "param::entry",
+)
+"""State spaces that generic addresses have windows of."""
+
+
 @rule("cvta")
 def convert_address(d: Decoder) -> Execute:
     """Between an address in a state space and the generic one."""
     is_to = d.flag("to")
     type_ = d.type()
-    space = d.choice(
-        "global",
-        "shared",
-        "shared::cta",
-        "shared::cluster",
-        "local",
-        "const",
-        "param",
-        "param::entry",
-    )
+    space = d.choice(*_SPACES)
     d.count(2)
     if space is None:
         d.error("expected a state space")
@@ -127,16 +131,7 @@ def windows(address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @rule("isspacep")
 def is_in_space(d: Decoder) -> Execute:
     """Whether a generic address lies in a window."""
-    space = d.choice(
-        "global",
-        "shared",
-        "shared::cta",
-        "shared::cluster",
-        "local",
-        "const",
-        "param",
-        "param::entry",
-    )
+    space = d.choice(*_SPACES)
     read, write = d.src(1, U64), d.dst(0, PRED)
 
     def run(cta: Any, on: Any) -> None:

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator
 
 LIMIT = 100
-"""Columns of a line of prose. Tables, listings, headings and lone links may be longer."""
+"""Columns of a line of prose. Listings, headings and lone links may be longer."""
+
+ROW_LIMIT = 140
+"""Columns of a row of a table. What needs more is prose: a list."""
 
 ITEM = re.compile(r"(?P<indent> *)(?P<mark>[-*] |\d+\. )(?P<text>.*)")
 
 
 def _kinds(text: str) -> Iterator[tuple[str, str]]:
-    """Each line with what it is: prose, item, blank, or "other" (tables, listings, headings)."""
+    """Each line with what it is: prose, item, row, blank, "other" (listings, headings)."""
     fence = False
     listing_indent = 4
     before = "blank"
@@ -22,8 +25,12 @@ def _kinds(text: str) -> Iterator[tuple[str, str]]:
         if line.lstrip().startswith("```"):
             fence = not fence
             kind = "other"
-        elif fence or line.startswith(("#", "|", "<", "!", "[")) or line.lstrip().startswith("|"):
+        elif not fence and line.startswith("|"):
+            kind = "row"
+        elif fence or line.startswith(("#", "<", "!", "[")) or line.lstrip().startswith("|"):
             kind = "other"
+            if line.startswith("#") and not fence:
+                listing_indent = 4
         elif not line.strip():
             kind = "blank"
         elif before in {"blank", "listing"} and indent >= listing_indent:
@@ -47,6 +54,11 @@ def long_lines(text: str) -> list[str]:
         for kind, line in _kinds(text)
         if kind in {"prose", "item"} and len(line) > LIMIT and " " in line.strip()
     ]
+
+
+def long_rows(text: str) -> list[str]:
+    """The rows of tables over their limit."""
+    return [line for kind, line in _kinds(text) if kind == "row" and len(line) > ROW_LIMIT]
 
 
 def misread_lists(text: str) -> list[str]:

@@ -85,13 +85,14 @@ def test_a_number_that_a_pass_is_given_counts():
     [
         ("f16", 1024, 4),
         ("f16", 4096, 4),
-        ("f16", 8192, 16),
+        ("f16", 8192, 8),
+        ("f16", 16384, 32),
         ("f16", 32768, 32),
-        ("f32", 8192, 16),
+        ("f32", 8192, 8),
         ("f32", 65536, 32),
     ],
 )
-def test_a_thread_of_a_large_tile_moves_16_elements_as_long_as_there_are_warps(
+def test_a_thread_of_a_large_tile_moves_few_elements_as_long_as_there_are_warps(
     type: str, size: int, found: int
 ):
     assert warps(type, size, 0) == found

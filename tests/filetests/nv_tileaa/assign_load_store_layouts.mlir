@@ -136,7 +136,7 @@ cuda_tile.module @m {
 }
 // -----
 // keeps_both_parts_of_a_pair_in_a_thread
-// CHECK: register = {{\[\[0, 0, 1\], \[8, 0, 0\]}}
+// CHECK: register = {{\[\[0, 0, 1\], \[4, 0, 0\]}}
 // CHECK: #nv_tileas.access<vector = 1, axis = 2
 cuda_tile.module @m {
   entry @pairs(%a: tile<ptr<f16>>, %s0: tile<i32>, %s1: tile<i32>, %out: tile<ptr<f16>>) {

@@ -42,10 +42,10 @@ SIXTEEN_WARPS_FROM = 65536
 thread.
 """
 MOVED_BY_WARP, MANY_WARPS_FROM = 512, 8192
-"""Policy: elements of a warp, in tiles of so many, in kernels that only load, compute element by
-element and store: 16 a thread. With more in each of fewer threads an SM holds too few warps to wait
-for memory. silu of 2^26 f16 in tiles of 8192, us on one H200 with 4 and 16 warps: 101 and 80
-(decision 0071 has a table).
+"""Policy: elements of a warp, in tiles of more than so many, in kernels that only load, compute
+element by element and store: 16 a thread; tiles of so many have 32. With more in each of fewer
+threads an SM holds too few warps to wait for memory. silu of 2^26 f16 in tiles of 8192, us on one
+H200 with 4 and 8 warps: 102 and 79 (decision 0071 has a table).
 """
 SCANNED = 2
 """Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
@@ -142,7 +142,8 @@ def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
     if largest < MANY_WARPS_FROM:
         return 1
     most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
-    return min(MOST_WARPS, most, largest // MOVED_BY_WARP)
+    share = MOVED_BY_WARP if largest > MANY_WARPS_FROM else 2 * MOVED_BY_WARP
+    return min(MOST_WARPS, most, largest // share)
 
 
 def _with_work(func: aa.FuncOp) -> int:

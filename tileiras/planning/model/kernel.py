@@ -39,12 +39,12 @@ class RolePlan:
     """Shared memory for operands that threads transpose, one after another."""
     scratch: int = 0
     """Shared memory that one operation of the consumers needs at once (`Requirements.scratch`)."""
+    row_stores: tuple[aa.StoreOp, ...] = ()
+    """The tiles that leave row by row."""
     becomes_loop: bool = False
     """Whether the kernel is looked at as one whose tile blocks go through many tiles, and store
     again and again. Not so of what stands on a kernel.
     """
-    row_stores: tuple[aa.StoreOp, ...] = ()
-    """The tiles that leave row by row."""
 
     @property
     def is_asynchronous(self) -> bool:

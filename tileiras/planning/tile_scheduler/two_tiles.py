@@ -178,7 +178,9 @@ class _Ways:
         writes = [op for op in self.func.walk() if isinstance(op, WRITES)]
         if _is_gathered_in_words(plan) or not all(isinstance(op, aa.StoreOp) for op in writes):
             return False
-        rates = {op.result: rate_of([op.result]) for op in self._numbers() if not _axis(op)}
+        rates: dict[SSAValue, VariationRate] = {
+            op.result: rate_of([op.result]) for op in self._numbers() if not _axis(op)
+        }
         if not rates or not may_loop_over_tiles(self.func) or self._guard() is not None:
             return False
         return self._pays(self._pair(rates, has_single=False, is_loop=True))

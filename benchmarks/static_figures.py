@@ -112,7 +112,7 @@ class Row:
 
 
 HEADS = ("kernel", "target", "compiler", "unit", "instructions", "products", "per kflop")
-HEADS += ("bytes per kflop", "stages", "shared", "registers", "need", "least", "spilled")
+HEADS += ("bytes/kflop", "stages", "smem", "regs", "need", "least", "spilled")
 LIMITS = re.compile(r"^\s*setmaxnreg\.[^\n]*\n|^\.(?:minnctapersm|maxnreg) [^\n]*\n", re.MULTILINE)
 """What says in PTX how many registers there are."""
 THREADS = re.compile(r"^\.(?:reqntid|maxntid) [^\n]*\n", re.MULTILINE)

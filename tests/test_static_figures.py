@@ -172,7 +172,7 @@ def test_kernels_are_as_the_page_says(kernel_name: str, target: str) -> None:
     assert row.loop.instructions <= int(said["instructions"])
     assert row.loop.products == int(said["products"])
     assert row.stages >= int(said["stages"])
-    assert row.loop.bytes_per_kiloflop <= float(said["bytes per kflop"]) + 0.005
+    assert row.loop.bytes_per_kiloflop <= float(said["bytes/kflop"]) + 0.005
 
 
 def test_loops_issue_no_more_than_tritons() -> None:

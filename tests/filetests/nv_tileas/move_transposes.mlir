@@ -5,7 +5,6 @@
 // CHECK: %[[COPIES:.*]] = nv_tileas.async.pipeline.create_pipeline {stages = 2, stage_bytes = 16384, consumers = 2, gather_threads = 64
 // CHECK: nv_tileas.transpose_warps {
 // CHECK: nv_tileaa.for
-// CHECK: nv_tileaa.for
 // CHECK-NEXT: %[[TILE:.*]] = nv_tileas.async.pipeline.consumer_wait %[[VALUES]]
 // CHECK-NEXT: nv_tileas.async.pipeline.producer_acquire %[[COPIES]] {bytes = 0}
 // CHECK-NEXT: nv_tileas.transpose_tile %[[TILE]] into %[[COPIES]]

@@ -147,7 +147,7 @@ def test_a_rotated_loop_computes_what_the_loop_did(name):
     source = source_of(name)
     module = read_source(source)
     rotated = False
-    for step, _ in passes(module, (), "sm_90"):
+    for step, _ in passes(module, (), "sm_90", left_out=["join-iterations"]):
         if step == "tileas-expand-schedule":
             rotated = sum(op.name == "nv_tileaa.dot" for op in module.walk()) > 3
     assert rotated

@@ -217,7 +217,7 @@ def test_a_product_under_a_lock_computes_the_same_at_every_stage():
 
 @pytest.mark.parametrize("loops", [1, 2])
 def test_attention_keeps_its_queries_and_shares_its_pipelines(loops):
-    text = compiled(with_ctas(attention(loops, depth=128), 1))
+    text = compiled(with_ctas(attention(loops, keys=128, depth=128), 1))
     # Keys, values, queries: however many loops there are.
     assert text.count("nv_tileas.async.pipeline.create_pipeline") == 3
     # Every product stands in its loop, and once more for the iteration that is peeled off. The

@@ -78,6 +78,14 @@ def pointer_copy(shown: Shown, op: Operation) -> list[str]:
     return [f"cute.copy({copy}, {shown.use(held)}, *{shown.use(op.operands[0])})"]
 
 
+def row_store(shown: Shown, op: Operation) -> list[str]:
+    """Registers of a product through shared memory to rows, each where a pointer says."""
+    assert isinstance(op, tas.StoreRowsOp)
+    layout = layout_of(op.value.type)
+    where = f" : {shown.alias(layout)}" if layout is not None else ""
+    return [f"store_rows({shown.use(op.value)}{where}, *{shown.use(op.operands[0])})"]
+
+
 def asynchronous_copy(shown: Shown, op: Operation) -> list[str]:
     """cp.async into a stage of a buffer."""
     assert isinstance(op, tas.AsyncCopyOp)

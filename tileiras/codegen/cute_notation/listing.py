@@ -125,6 +125,7 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.read_stage": copies.stage_read,
     "nv_tileas.load": copies.pointer_copy,
     "nv_tileas.store": copies.pointer_copy,
+    "nv_tileas.store_rows": copies.row_store,
     "nv_tileas.tiled_load": copies.view_copy,
     "nv_tileas.tiled_store": copies.view_copy,
     "nv_tileas.async_copy": copies.asynchronous_copy,

@@ -37,8 +37,8 @@ class DynamicPersistentPass(IrPass):
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
-             Where some tile blocks take longer than others the order in which they start, the
-             longest first, is written on the kernel: what is taken over follows it
+             Where some tile blocks take longer than others the order in which they start, long
+             ones before short ones, is written on the kernel: what is taken over follows it
     Leaves   kernels whose products do not go to tensor memory: those of warps keep fewer stages
              then. Unless some tile blocks take longer than others, and pipelines keep two stages,
              or the environment variable TILEIR_DYNAMIC_PERSISTENT is 1; tiles that leave room for a

@@ -167,7 +167,7 @@ def _statically_scheduled(
         return _alone(with_static_tile_scheduler(func, may_have_several=True), target)
     if not may_loop_over_tiles(func):
         return None
-    if _gathers(plan) or _decodes(plan) or _transposes_values(plan):
+    if _gathers(plan) or _decodes(plan) or _transposes_values(func, plan):
         return _scheduled_alone(func, target)
     numbers = [op for op in func.body.block.ops if isinstance(op, aa.GetProgramIdOp)]
     cluster = FutureCluster(CLUSTER, tuple(op.result for op in numbers))
@@ -201,10 +201,14 @@ def _decodes(plan: RolePlan) -> bool:
     return plan.shape.ctas == 1 and all(planned.copies > 1 for planned in plan.dots.values())
 
 
-def _transposes_values(plan: RolePlan) -> bool:
+def _transposes_values(func: aa.FuncOp, plan: RolePlan) -> bool:
     """Whether idle warps transpose the values of attention of f8: the first ones of the next tile
     while this one ends.
+
+    Without a softmax ptxas spills 56 bytes.
     """
+    if not any(isinstance(op, aa.ReduceOp) for op in func.walk()):
+        return False
     has_idle_warps = plan.shape.producer_warps > 1 and plan.warpgroups > 1
     transposes = any(planned.is_smem_transposed for planned in plan.dots.values())
     return plan.shape.ctas == 1 and has_idle_warps and transposes and _computes_operands(plan)

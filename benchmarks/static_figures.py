@@ -57,7 +57,9 @@ equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: s
 there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
 without a number of CTAs that shall fit an SM. Least: the smallest multiple of 8 with which ptxas
 spills nothing. Where it is more than Triton's a warp computes more: two tiles at once (f16 and i8
-on sm_90), 64x64 and not 32x64 (nvf4 on sm_120); f8 on sm_90 is to be compared with `triton+`.
+on sm_90), 64x64 and not 32x64 (nvf4 on sm_120); f8 on sm_90 is to be compared with `triton+`. With
+one tile as Triton has (`tiles-per-cta` left out) f16 on sm_90 has 61 instructions and 4 stages,
+needs 92 registers, 96 at least; i8 61, 4, 93, 96.
 
 f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
 others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`). i8

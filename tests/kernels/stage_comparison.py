@@ -29,7 +29,7 @@ from tileiras.interpreter.errors import UnknownOperationError
 from tileiras.interpreter.formats import FloatFormat, format_of, from_bits
 from tileiras.ir_pass import CompileContext
 from tileiras.options import CompileOptions
-from tileiras.pipeline import select_steps
+from tileiras.pipeline import PIPELINE
 from tileiras.registry import load_pass
 from tileiras.remarks import RemarkCollector
 
@@ -124,7 +124,7 @@ def passes(
     target = get_target(arch).without(disabled)
     options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name=arch)
     context = CompileContext(target=target, options=options, remarks=RemarkCollector())
-    for step in select_steps(options, target):
+    for step in PIPELINE:
         if step.stage == "llvm-dialect" and not to_threads:
             return
         if step.pass_name in left_out or exact and step.pass_name in REORDERING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from tileiras.codegen.target import GpuTarget
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.locations import place_of
@@ -54,6 +54,8 @@ class DynamicPersistentPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Looks at all kernels with products."""
         target = ctx.require_target()
+        if not target.has(Feature.CLUSTER_LAUNCH_CONTROL):
+            return
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _is_candidate(func):
                 continue

@@ -112,13 +112,15 @@ def run(text: str, *names: str, gpu_name: str = "sm_90") -> str:
 
 @pytest.mark.parametrize("name", READERS)
 def test_passes_that_decide_by_it_want_a_strategy(name: str) -> None:
+    # Tile blocks are taken over where there is clusterlaunchcontrol.
+    gpu_name = "sm_100" if name == "tileas-dynamic-persistent" else "sm_90"
     before = passes_between("canonicalize", name)[:-1]
     names = [other for other in before if other not in ("choose-strategy", *READERS)]
     text = run(KERNELS["two tiles in rounds"]().decode(), *names)
     with pytest.raises(CompileError, match="has no strategy: choose-strategy comes first") as error:
-        run(text, name)
+        run(text, name, gpu_name=gpu_name)
     assert error.value.location is not None
-    assert run(text, "choose-strategy", name)
+    assert run(text, "choose-strategy", name, gpu_name=gpu_name)
 
 
 @pytest.mark.parametrize("name", ("split-k", "tileas-generate-schedule", "tileas-plan-cta"))

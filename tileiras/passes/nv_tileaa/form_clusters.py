@@ -47,9 +47,10 @@ class FormClustersPass(IrPass):
 
     A kernel in which each tile block computes one large tile becomes persistent first: as many tile
     blocks as SMs go through all tiles (`static_tile_scheduler.py`). So a CTA has something to do
-    while a tile is stored. Two kinds of kernels become persistent without clusters, if their loops
-    are all of one length: those whose threads gather rows for one product that fills an SM, and
-    decoding, whose few rows of queries warps have copies of.
+    while a tile is stored. Some kernels become persistent without clusters. If their loops are all
+    of one length: those whose threads gather rows for one product that fills an SM; decoding, whose
+    few rows of queries warps have copies of; attention of f8 whose values idle warps transpose. And
+    attention to a few tiles of keys, whatever the length of its loops.
 
     Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
     pair that multiplies together (`pair_ctas.py`).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tileiras.codegen.target import GpuTarget
@@ -62,18 +62,15 @@ def has_spare_stages(plan: RolePlan, target: GpuTarget) -> bool:
     return all(count > pipeline.least for pipeline, count in pairs if pipeline.may_grow)
 
 
-def fewest_stages(
-    plan: RolePlan, target: GpuTarget, is_meant: Callable[[OperandLoad], bool] = lambda _: True
-) -> int:
-    """The stages of the pipeline that has the fewest, of those that bring a load that is meant.
+def fewest_stages(plan: RolePlan, target: GpuTarget) -> int:
+    """The stages of the pipeline that has the fewest.
 
     Each is taken for the only one, as are those in one memory; 0 if one does not fit.
     """
     counts: list[int] = []
     for pipeline in plan.pipelines:
-        if any(map(is_meant, pipeline.loads)):
-            own = pipeline_requirements([replace(pipeline, within=None)], list(plan.dots.values()))
-            counts += stages_of_pipelines(own, pipeline_smem(plan, target)) or (0,)
+        own = pipeline_requirements([replace(pipeline, within=None)], list(plan.dots.values()))
+        counts += stages_of_pipelines(own, pipeline_smem(plan, target)) or (0,)
     return min(counts, default=0)
 
 

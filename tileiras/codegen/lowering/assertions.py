@@ -27,10 +27,8 @@ _ANY_THREAD = (
 )
 
 
-def lower_assert(ctx: KernelLowering, op: Operation) -> None:
+def lower_assert(ctx: KernelLowering, op: aa.AssertOp) -> None:
     """Goes on where the condition holds; else reports, and goes on if the runtime lets it."""
-    if not isinstance(op, aa.AssertOp):
-        raise InternalError("the rule of assert got another operation")
     b = ctx.b
     condition = ctx.value(op.condition)
     failing, after = b.new_block(), b.new_block()

@@ -31,10 +31,8 @@ WORD_BYTES = 4
 MEMORY_ALIGN = 128
 
 
-def lower_share(ctx: KernelLowering, op: Operation) -> None:
+def lower_share(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
     """All of the cluster meet: the reader has announced what it gets, and its memory is free."""
-    if not isinstance(op, aa.ShareTilesOp):
-        raise InternalError("the rule of share_tiles got another operation")
     words = [_words(ctx, tile) for tile in op.tiles]
     masks = [_copies(tile) for tile in op.tiles]
     cells = [-(-_count(each) * WORD_BYTES // CELL_BYTES) for each in words]
@@ -149,10 +147,8 @@ def _send(
         ctx.b.store_async(cell, ctx.b.i32(reader), sent, barrier)
 
 
-def lower_await(ctx: KernelLowering, op: Operation) -> None:
+def lower_await(ctx: KernelLowering, op: aa.AwaitSharedOp) -> None:
     """All threads wait for all tiles."""
-    if not isinstance(op, aa.AwaitSharedOp):
-        raise InternalError("the rule of await_shared got another operation")
     ctx.b.mbarrier_wait(ctx.exchanges[op.exchange].barrier, ctx.b.i32(0), of_cluster=True)
 
 

@@ -21,7 +21,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
-from tileiras.errors import InternalError
 
 _UNROLLED = 512
 """Multiply-adds of a thread in one iteration over k: enough to hide what the loop itself costs."""
@@ -45,14 +44,12 @@ class _Product:
     negates: bool
 
 
-def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
+def lower_fma_dot(ctx: KernelLowering, op: tas.FmaDotOp) -> None:
     """For each k: every thread multiplies its rows of A with its columns of B.
 
     The operands lie in shared memory, in the accumulator's type, as many parts of K at a time as
     fit; the loop over k is a loop of the program, so that code size does not depend on K.
     """
-    if not isinstance(op, tas.FmaDotOp):
-        raise InternalError("the rule of fma_dot got another operation")
     if op.result not in ctx.values:
         _Group(ctx, op).lower()
 

@@ -89,10 +89,8 @@ def _order(ctx: KernelLowering, op: MultimemOp) -> str:
     return order.order if order.order == "weak" else f"{order.order}.{order.scope}"
 
 
-def lower_multimem_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_load(ctx: KernelLowering, op: aa.MultimemLoadOp) -> None:
     """`multimem.ld_reduce` of every word; out of bounds the padding value."""
-    if not isinstance(op, aa.MultimemLoadOp):
-        raise InternalError("the rule of multimem_load got another operation")
     b = ctx.b
     view, access = _access(ctx, op, op.result)
     element = vector_type(view.element, len(access.registers))
@@ -133,17 +131,13 @@ def _write(ctx: KernelLowering, op: MultimemOp, value: SSAValue, operation: str,
         b.inline_asm(template, constraints, None, lanes, side_effects=True)
 
 
-def lower_multimem_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_store(ctx: KernelLowering, op: aa.MultimemStoreOp) -> None:
     """`multimem.st` of every word."""
-    if not isinstance(op, aa.MultimemStoreOp):
-        raise InternalError("the rule of multimem_store got another operation")
     _write(ctx, op, op.value, "st", "")
 
 
-def lower_multimem_reduce(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_reduce(ctx: KernelLowering, op: aa.MultimemReduceOp) -> None:
     """`multimem.red` of every word."""
-    if not isinstance(op, aa.MultimemReduceOp):
-        raise InternalError("the rule of multimem_reduce got another operation")
     element = view_type_of(op.view).memref.element_type
     _write(ctx, op, op.value, "red", _reduction(op.reduction.data, element))
 

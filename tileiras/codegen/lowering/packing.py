@@ -23,10 +23,8 @@ _TF32_MASK = 0xFFFFE000
 """A tf32 in a register is an f32 with 13 zero bits below."""
 
 
-def lower_pack(ctx: KernelLowering, op: Operation) -> None:
+def lower_pack(ctx: KernelLowering, op: aa.PackOp) -> None:
     """Elements become bytes, the first in the lowest bits."""
-    if not isinstance(op, aa.PackOp):
-        raise InternalError("the rule of pack got another operation")
     value, bits = ctx.value(op.source), packed_bits(op.source.type)
     if bits < BITS_OF_BYTE:
         _check_layouts(ctx, op.source, op.result, BITS_OF_BYTE // bits)

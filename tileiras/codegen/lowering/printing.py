@@ -38,10 +38,8 @@ class _Call:
     arguments: list[SSAValue] = field(default_factory=list)
 
 
-def lower_print(ctx: KernelLowering, op: Operation) -> None:
+def lower_print(ctx: KernelLowering, op: aa.PrintOp) -> None:
     """Prints the format; scalars once, tiles as nested lists."""
-    if not isinstance(op, aa.PrintOp):
-        raise InternalError("the rule of print got another operation")
     locked = needs_lock(ctx, op)
     if locked:
         with ctx.first_thread():

@@ -29,10 +29,8 @@ Shape = tuple[int, ...]
 # extract
 
 
-def lower_extract(ctx: KernelLowering, op: Operation) -> None:
+def lower_extract(ctx: KernelLowering, op: aa.ExtractOp) -> None:
     """One slice of a tile that is a grid of slices."""
-    if not isinstance(op, aa.ExtractOp):
-        raise InternalError("the rule of extract got another operation")
     value, source = ctx.value(op.source), ctx.layout(op.source.type)
     wanted = ctx.layout(op.result.type)
     if not is_unit(source):
@@ -110,10 +108,8 @@ def _choose_registers(
 # insert
 
 
-def lower_insert(ctx: KernelLowering, op: Operation) -> None:
+def lower_insert(ctx: KernelLowering, op: aa.InsertOp) -> None:
     """A tile with one slice replaced: threads choose per element between two tiles."""
-    if not isinstance(op, aa.InsertOp):
-        raise InternalError("the rule of insert got another operation")
     source, wanted = ctx.layout(op.source.type), ctx.layout(op.result.type)
     if ctx.layout(op.destination.type) != wanted or source != within_slice(wanted, source.shape):
         raise _not_ready(ctx)

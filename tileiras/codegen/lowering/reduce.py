@@ -33,10 +33,8 @@ from tileiras.dialects.nv_tileas.ways import (
 from tileiras.errors import InternalError
 
 
-def lower_reduce(ctx: KernelLowering, op: Operation) -> None:
+def lower_reduce(ctx: KernelLowering, op: aa.ReduceOp) -> None:
     """Combines along one axis; every thread that holds a row's elements holds its result."""
-    if not isinstance(op, aa.ReduceOp):
-        raise InternalError("the rule of reduce got another operation")
     steps = op.attributes.get(STEPS)
     if not isinstance(steps, ArrayAttr):
         raise ctx.contradiction("has no steps: tileas-legalize-reduce comes before")

@@ -28,10 +28,8 @@ ALIGN = 128
 """Bytes: where the buffer starts."""
 
 
-def lower_store_rows(ctx: KernelLowering, op: Operation) -> None:
+def lower_store_rows(ctx: KernelLowering, op: tas.StoreRowsOp) -> None:
     """Part by part: all threads write, then store."""
-    if not isinstance(op, tas.StoreRowsOp):
-        raise InternalError("the rule of store_rows got another operation")
     b, bits = ctx.b, storage_bits(pointee_of(ctx, op.pointers))
     layout, by_rows = ctx.layout(op.value.type), ctx.layout(op.pointers.type)
     stage = stage_of_layout(layout, ctx.num_warps // WARPGROUP_WARPS, bits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 from xdsl.ir import Block, Operation
 
@@ -44,7 +45,7 @@ from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
 from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
 from tileiras.errors import CompileError, note_origin
 
-LoweringRule = Callable[[KernelLowering, Operation], None]
+LoweringRule = Callable[[KernelLowering, Any], None]
 
 _CONTROL_FLOW = {
     aa.IfOp: lower_if,

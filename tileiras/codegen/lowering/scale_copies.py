@@ -19,13 +19,10 @@ from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
-from tileiras.errors import InternalError
 
 
-def lower_scales_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_scales_load(ctx: KernelLowering, op: ScalesLoadOp) -> None:
     """Every thread copies its words."""
-    if not isinstance(op, ScalesLoadOp):
-        raise InternalError("the rule of scales_load got another operation")
     ScaleCopies(ctx, op).copy_tile()
 
 

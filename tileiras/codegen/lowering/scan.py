@@ -35,13 +35,10 @@ from tileiras.dialects.layout.axis_bits import (
 )
 from tileiras.dialects.llvm.types import lanes_of
 from tileiras.dialects.nv_tileas.ways import TOTALS, RegroupAttr
-from tileiras.errors import InternalError
 
 
-def lower_scan(ctx: KernelLowering, op: Operation) -> None:
+def lower_scan(ctx: KernelLowering, op: aa.ScanOp) -> None:
     """Inclusive prefixes along one axis."""
-    if not isinstance(op, aa.ScanOp):
-        raise InternalError("the rule of scan got another operation")
     axis = op.dim.value.data
     layout = ctx.layout(op.operands[0].type)
     if not is_unit(layout) or ctx.layout(op.results[0].type) != layout:

@@ -38,10 +38,8 @@ from tileiras.errors import InternalError
 _F4 = "e2m1"
 
 
-def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
+def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> None:
     """Copies the scales, then issues instructions for all blocks of rows and columns, along K."""
-    if not isinstance(op, Tcgen05DotScaledOp):
-        raise InternalError("the rule of tcgen05_dot_scaled got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)

@@ -20,10 +20,8 @@ AT_ONCE = 2
 """Policy: blocks that are loaded before the first is stored: the warps have few registers."""
 
 
-def lower_transpose_warps(ctx: KernelLowering, op: Operation) -> None:
+def lower_transpose_warps(ctx: KernelLowering, op: wg.TransposeWarpsOp) -> None:
     """Its program is written where the warps part."""
-    if not isinstance(op, wg.TransposeWarpsOp):
-        raise InternalError("the rule of transpose_warps got another operation")
     ctx.roles.transposer = op
 
 

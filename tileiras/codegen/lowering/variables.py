@@ -52,10 +52,8 @@ def lower_global(op: aa.GlobalOp) -> llvm_memory.GlobalOp:
     )
 
 
-def lower_get_global(ctx: KernelLowering, op: Operation) -> None:
+def lower_get_global(ctx: KernelLowering, op: aa.GetGlobalOp) -> None:
     """The address of a global."""
-    if not isinstance(op, aa.GetGlobalOp):
-        raise InternalError("the rule of get_global got another operation")
     name = op.symbol.root_reference.data
     variable = ctx.module_globals.get(name)
     if variable is None:
@@ -106,10 +104,8 @@ def free_heap(ctx: KernelLowering) -> None:
             ctx.b.call("free", None, [ctx.b.inttoptr(raw, _GENERIC)])
 
 
-def lower_alloca(ctx: KernelLowering, op: Operation) -> None:
+def lower_alloca(ctx: KernelLowering, op: aa.AllocaOp) -> None:
     """The address of the variable; traps where the heap had no room for it."""
-    if not isinstance(op, aa.AllocaOp):
-        raise InternalError("the rule of alloca got another operation")
     align = op.alignment.value.data
     if op.is_global is not None:
         ctx.values[op.result] = _checked(ctx, ctx.heap[op], align)

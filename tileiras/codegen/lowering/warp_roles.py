@@ -102,10 +102,8 @@ _SCALARS = (
 """Operations that need no mbarrier, and no other thread."""
 
 
-def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
+def lower_create_pipeline(ctx: KernelLowering, op: pl.CreatePipelineOp) -> None:
     """Reserves the pipeline and its barriers."""
-    if not isinstance(op, pl.CreatePipelineOp):
-        raise InternalError("the rule of create_pipeline got another operation")
     stages, size = op.stages.data, op.stage_bytes.data
     barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
     ctx.add_globals(barriers)
@@ -130,10 +128,8 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
     )
 
 
-def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+def lower_agent_switch(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
     """Sends every warp to its warp role's program; the first one makes the barriers before."""
-    if not isinstance(op, pl.AgentSwitchOp):
-        raise InternalError("the rule of agent_switch got another operation")
     b, consumer_warps = ctx.b, op.consumer_warps.data
     _prepare(ctx, op)
     warp = b.lshr(b.thread_id(), b.i32(5))

@@ -116,6 +116,3 @@ class AddressOfOp(IRDLOperation):
     global_name = prop_def(StringAttr)
     result = result_def(PointerType)
     traits = traits_def(Pure())
-
-
-CONSTANT_OPS = (ConstantOp, PoisonOp, UndefOp, ZeroOp, AddressOfOp)

@@ -155,6 +155,3 @@ class FuncOp(IRDLOperation):
         if block is None:
             raise VerifyException(f"llvm.func @{self.sym_name.data} has no body")
         return block
-
-
-CONTROL_OPS = (BrOp, CondBrOp, ReturnOp, UnreachableOp, FuncOp)

@@ -139,6 +139,3 @@ def _check_field(name: str, struct: object, index: int, field: object) -> None:
     fields = struct.fields.data if isinstance(struct, StructType) else ()
     if not 0 <= index < len(fields) or fields[index] != field:
         raise VerifyException(f"{name}: field {index} of {struct} is not {field}")
-
-
-VECTOR_OPS = (ExtractElementOp, InsertElementOp, ShuffleVectorOp, ExtractValueOp, InsertValueOp)

@@ -34,6 +34,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, WIDE_ATOMS, is_in_smem
+from tileiras.dialects.operations import operations_in
 
 
 @irdl_attr_definition
@@ -477,25 +478,4 @@ class FreePipelinesOp(IRDLOperation):
     pipeline = opt_operand_def(PipelineType)
 
 
-PIPELINE_OPS = (
-    CreatePipelineOp,
-    AgentSwitchOp,
-    MakeTensorMapOp,
-    RenewTensorMapsOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    ProducerTailOp,
-    TmaLoadOp,
-    PrologueFillOp,
-    ProducerSkipOp,
-    GatherLoadOp,
-    CopyLoadOp,
-    ConsumerWaitOp,
-    SelectTileOp,
-    HeldTileOp,
-    ReadTileOp,
-    UniformOp,
-    ProxyFenceOp,
-    ConsumerReleaseOp,
-    FreePipelinesOp,
-)
+PIPELINE_OPS = operations_in(vars())

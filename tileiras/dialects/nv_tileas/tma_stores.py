@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWModeAttr
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM
 from tileiras.dialects.nv_tileas.pipeline import PipelineType, TensorMapType
+from tileiras.dialects.operations import operations_in
 
 
 @irdl_op_definition
@@ -109,10 +110,4 @@ class StoreTailOp(IRDLOperation):
     pipeline = operand_def(PipelineType)
 
 
-TMA_STORE_OPS = (
-    TmaStoreOp,
-    CreateStorePipelineOp,
-    StageForTmaStoreOp,
-    StoreStageOp,
-    StoreTailOp,
-)
+TMA_STORE_OPS = operations_in(vars())

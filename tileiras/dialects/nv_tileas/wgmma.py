@@ -35,6 +35,7 @@ from tileiras.dialects.nv_tileas.pipeline import (
     PipelineType,
     stage_offset,
 )
+from tileiras.dialects.operations import operations_in
 
 ROWS_PER_WARP = 16
 """Fixed: four warps compute 64 rows by one wgmma (PTX ISA, "wgmma.mma_async", shapes)."""
@@ -210,14 +211,7 @@ class DotWaitOp(IRDLOperation):
     result = result_def()
 
 
-WGMMA_OPS = (
-    WgmmaDotOp,
-    WgmmaDotsOp,
-    SmemTransposeOp,
-    TransposeWarpsOp,
-    TransposeTileOp,
-    DotWaitOp,
-)
+WGMMA_OPS = operations_in(vars())
 
 CONSUMER_OPS = (ConsumerWaitOp, ConsumerReleaseOp, *WGMMA_OPS)
 """What the consumers do with stages and what products in flight read."""

@@ -110,6 +110,3 @@ def check_order(
         raise VerifyException(f"{name}: order '{order}' with scope '{scope}'")
     if cache is not None and (cache.data not in CACHE_HINTS or order != "weak"):
         raise VerifyException(f"{name}: cache hint '{cache.data}' with order '{order}'")
-
-
-ACCESS_OPS = (GuardedLoadOp, GuardedStoreOp)

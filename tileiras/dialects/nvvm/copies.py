@@ -78,6 +78,3 @@ class GridDependencyOp(IRDLOperation):
         """A known action."""
         if self.action.data not in ("wait", "launch_dependents"):
             raise VerifyException(f"nvvm.griddepcontrol: unknown action '{self.action.data}'")
-
-
-COPY_OPS = (CpAsyncOp, CpAsyncCommitOp, CpAsyncWaitOp, GridDependencyOp)

@@ -17,6 +17,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import SHARED, PointerType
+from tileiras.dialects.operations import operations_in
 
 MAX_MBARRIER_COUNT = (1 << 20) - 1
 """PTX ISA, "Size and alignment of mbarrier object": valid range of counts."""
@@ -180,13 +181,4 @@ class FenceProxyAsyncOp(IRDLOperation):
             raise VerifyException(f"nvvm.fence_proxy_async: unknown space '{self.space.data}'")
 
 
-MBARRIER_OPS = (
-    MbarrierInitOp,
-    MbarrierArriveOp,
-    MbarrierExpectTxOp,
-    MbarrierWaitOp,
-    MbarrierTryWaitOp,
-    MbarrierArriveCopiesOp,
-    FenceMbarrierInitOp,
-    FenceProxyAsyncOp,
-)
+MBARRIER_OPS = operations_in(vars())

@@ -24,6 +24,7 @@ from tileiras.dialects.llvm.types import PointerType, bit_width, lanes_of, scala
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm.mbarrier import check_shared
 from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
+from tileiras.dialects.operations import operations_in
 
 MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 MOST_COLUMNS = 512
@@ -225,16 +226,7 @@ def _check_transfer(
         raise VerifyException(f"{name}: {registers}, expected {count} elements of 32 bits")
 
 
-TCGEN05_OPS = (
-    Tcgen05AllocOp,
-    Tcgen05DeallocOp,
-    Tcgen05RelinquishOp,
-    Tcgen05MmaOp,
-    Tcgen05CommitOp,
-    Tcgen05FenceOp,
-    Tcgen05LdOp,
-    Tcgen05StOp,
-)
+TCGEN05_OPS = operations_in(vars())
 
 
 @irdl_op_definition

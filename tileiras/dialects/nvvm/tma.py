@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
 from tileiras.dialects.nvvm.mbarrier import check_shared
+from tileiras.dialects.operations import operations_in
 
 MAX_RANK = 5
 TENSOR_MAP_BYTES = 128
@@ -374,19 +375,4 @@ class KeepTensorMapsOp(IRDLOperation):
             raise VerifyException(f"{self.name}: {self.count.data} maps at {self.taken.type}")
 
 
-TMA_OPS = (
-    TmaLoadOp,
-    TmaStoreOp,
-    TmaStoreCommitOp,
-    TmaStoreWaitOp,
-    PrefetchTensorMapOp,
-    AcquireTensorMapOp,
-    FillTensorMapsOp,
-    PublishTensorMapsOp,
-    CachePolicyOp,
-    TryClaimSlotOp,
-    ClaimSlotOp,
-    FindTensorMapsOp,
-    KeepTensorMapsOp,
-    ReleaseSlotOp,
-)
+TMA_OPS = operations_in(vars())

@@ -7,6 +7,14 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from xdsl.ir import Attribute, Operation
+from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation
+
+
+class SegmentedOp(IRDLOperation):
+    """An operation that says in a property how its operands fall into groups."""
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
 
 Defined = TypeVar("Defined", Operation, Attribute)
 

@@ -5,14 +5,14 @@ PTX ISA, "atom", "red", "fence.proxy", "griddepcontrol".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.access_order import ordering_of, scope_name
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.pointers import broadcast_first, pointee_of
 from tileiras.codegen.lowering.rows import load_rows, store_rows
 from tileiras.codegen.lowering.types import register_type
@@ -296,7 +296,7 @@ def lower_grid_dependency(ctx: KernelLowering, op: aa.GridDependencyOp) -> None:
         ctx.b.griddepcontrol("wait" if op.kind.data == "wait" else "launch_dependents")
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.AtomicRMWOp: lower_atomic_rmw,
     aa.AtomicCASOp: lower_atomic_cas,
     aa.TiledAtomicRedOp: lower_tiled_atomic_red,

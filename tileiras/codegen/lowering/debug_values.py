@@ -6,12 +6,10 @@ flow joins the place holds what the variable has, whichever way was taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.memory import DebugValueOp
@@ -40,6 +38,4 @@ def lower_debug_value(ctx: KernelLowering, op: aa.DebugValueOp) -> None:
     ctx.b.append(DebugValueOp, [ctx.value(op.value)], (), properties)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
-    aa.DebugValueOp: lower_debug_value
-}
+RULES: LoweringRules = {aa.DebugValueOp: lower_debug_value}

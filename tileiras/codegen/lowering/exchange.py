@@ -11,12 +11,12 @@ relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering, SentTile, SentTiles
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules, SentTile, SentTiles
 from tileiras.codegen.lowering.staging import memory_element, memory_form, register_form
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import register_type
@@ -176,7 +176,7 @@ def lower_read(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = register_form(ctx, b.concat(parts), element)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ShareTilesOp: lower_share,
     aa.SendSharedOp: lower_send,
     aa.AwaitSharedOp: lower_await,

@@ -7,13 +7,13 @@ common are computed together: every operand is staged once and read once for eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IntegerType, f32, i32
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.fma_operands import Factor, plan_factor
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.types import element_type, register_type
@@ -240,7 +240,7 @@ def _plain(value: SSAValue) -> SSAValue:
     return value
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tas.FmaDotOp: lower_fma_dot,
 }
 """Products by class."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.dot_operands import (
     FragmentSteps,
     RegisterOperand,
@@ -317,7 +317,7 @@ def _multiply(
     return ctx.b.concat(parts)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tas.MmaDotOp: lower_mma_dot,
     tas.MmaScaledDotOp: lower_mma_dot,
 }

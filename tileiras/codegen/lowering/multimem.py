@@ -7,13 +7,11 @@ be aligned, and no bound may split a pair. PTX ISA, "multimem.ld_reduce", "multi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.padding import padding_bits
 from tileiras.codegen.lowering.views import TileAccess, ViewAddressing, gather_order
 from tileiras.dialects import nv_tileaa as aa
@@ -142,7 +140,7 @@ def lower_multimem_reduce(ctx: KernelLowering, op: aa.MultimemReduceOp) -> None:
     _write(ctx, op, op.value, "red", _reduction(op.reduction.data, element))
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.MultimemLoadOp: lower_multimem_load,
     aa.MultimemStoreOp: lower_multimem_store,
     aa.MultimemReduceOp: lower_multimem_reduce,

@@ -6,12 +6,10 @@ of one element, or the elements of one byte, are the lowest registers of a threa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import FloatTF32Type, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
@@ -91,7 +89,7 @@ def split_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
     return b.shuffle(b.concat(parts), None, order)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.PackOp: lower_pack,
     aa.UnpackOp: lower_unpack,
 }

@@ -6,13 +6,12 @@ a longer print holds a lock while it makes several, so that tile blocks do not m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.print_text import MAX_ARGUMENTS, Brackets, split_format
 from tileiras.codegen.lowering.rows import store_rows, visit_rows
 from tileiras.dialects import nv_tileaa as aa
@@ -201,7 +200,7 @@ class _Printer:
         return b.select(b.icmp("eq", chunk, b.i32(0)), opening, format)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.PrintOp: lower_print,
 }
 """Prints by class."""

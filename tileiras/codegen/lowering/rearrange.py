@@ -7,14 +7,14 @@ and all read what they need. So no more than one slice is ever in shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.llvmir.folding import constant_int
 from tileiras.codegen.lowering.addressing import coordinates
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.convert_layout import convert_from
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
@@ -153,7 +153,7 @@ def lower_cat(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = ctx.b.shuffle(ctx.value(op.lhs), ctx.value(op.rhs), order)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ExtractOp: lower_extract,
     aa.InsertOp: lower_insert,
     aa.CatOp: lower_cat,

@@ -7,11 +7,9 @@ memory, too, cp.async copies words; else a thread loads the scales one by one an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from xdsl.ir import SSAValue
 
-from xdsl.ir import Operation, SSAValue
-
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.view_copies import GROUP, Bounds, Chunk, ViewCopies, thread_chunks
 from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.dialects.layout.scale_factors import WORD_BLOCKS, scale_terms
@@ -73,7 +71,7 @@ class ScaleCopies(ViewCopies):
         return b.zero(whole) if total is None else total
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     ScalesLoadOp: lower_scales_load,
 }
 """Copies of scales by class."""

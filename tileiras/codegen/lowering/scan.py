@@ -15,13 +15,13 @@ A reverse scan is the same with all bits of the coordinate flipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.combine_body import CombineBody
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
@@ -317,7 +317,7 @@ def _lowest_level(bits: Sequence[AxisBit]) -> list[AxisBit]:
     return level
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ScanOp: lower_scan,
 }
 """Scans by class."""

@@ -20,7 +20,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     Tcgen05Kind,
     get_tcgen05_kind,
 )
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
@@ -471,7 +471,7 @@ def _zeros_unless(ctx: KernelLowering, condition: SSAValue, value: SSAValue) -> 
     return b.select(condition if count is None else b.splat(condition, count), value, zero)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tc.CreateAccumulatorOp: lower_create_accumulator,
     tc.ProductWarpOp: lower_product_warp,
     tc.AccumulatorAcquireOp: lower_accumulator_acquire,

@@ -7,13 +7,11 @@ device runtime, is allocated when the tile block starts, and is freed when it re
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.constants import element_bits
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import SymbolVisibility
@@ -127,7 +125,7 @@ def _checked(ctx: KernelLowering, raw: SSAValue, align: int) -> SSAValue:
     return b.and_(b.add(raw, b.i64(align - 1)), b.i64(-align))
 
 
-VARIABLE_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+VARIABLE_RULES: LoweringRules = {
     aa.GetGlobalOp: lower_get_global,
     aa.AllocaOp: lower_alloca,
 }

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.barrier_makers import BarrierMakers
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.gathers import lower_gather_load, lower_proxy_fence
 from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
 from tileiras.codegen.lowering.mma_dot import MmaProduct
@@ -452,7 +452,7 @@ def _init_full_barrier(ctx: KernelLowering, pipeline: Pipeline, stage: SSAValue)
             ctx.b.mbarrier_init(pipeline.full_barrier(ctx.b, stage), count)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     pl.CreatePipelineOp: lower_create_pipeline,
     pl.MakeTensorMapOp: lower_make_tiled_tma_desc,
     pl.RenewTensorMapsOp: lower_renew_tiled_tma_descs,

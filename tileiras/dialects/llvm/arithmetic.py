@@ -7,7 +7,7 @@ contracted.
 
 from collections.abc import Callable
 from operator import ne
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Attribute
@@ -37,14 +37,13 @@ FLOAT_PREDICATES = (
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno"),
 )
 
-
 Declared = TypeVar("Declared", bound=IRDLOperation)
 
 
 def _declared(base: type[Declared], name: str, doc: str, **fields: Any) -> type[Declared]:
     """An operation that differs from its base in its name and such fields."""
     own = {"name": name, "__doc__": doc, "__module__": __name__, **fields}
-    return irdl_op_definition(type(name, (base,), own))
+    return cast(type[Declared], irdl_op_definition(type(name, (base,), own)))
 
 
 class BinaryOp(IRDLOperation):

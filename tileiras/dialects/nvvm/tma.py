@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -21,7 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
 from tileiras.dialects.nvvm.mbarrier import check_shared
-from tileiras.dialects.operations import operations_in
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 MAX_RANK = 5
 TENSOR_MAP_BYTES = 128
@@ -70,7 +69,7 @@ def _check_coordinates(name: str, coordinates: Sequence[SSAValue]) -> None:
 
 
 @irdl_op_definition
-class TmaLoadOp(IRDLOperation):
+class TmaLoadOp(SegmentedOp):
     """Starts loading a box of a tensor into shared memory; its bytes arrive at `barrier`.
 
     `coordinates` are in elements, fastest dim first. `multicast` (i16) is the mask of CTA ranks
@@ -91,7 +90,6 @@ class TmaLoadOp(IRDLOperation):
     predicate = opt_operand_def(IntegerType(1))
     own_cta = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -105,7 +103,7 @@ class TmaLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TmaStoreOp(IRDLOperation):
+class TmaStoreOp(SegmentedOp):
     """Starts storing a box from shared memory; with `reduction` it is combined with what is there.
 
     Joins the thread's current bulk group. Elements outside the tensor are dropped. PTX ISA,
@@ -119,7 +117,6 @@ class TmaStoreOp(IRDLOperation):
     coordinates = var_operand_def()
     policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -182,7 +179,7 @@ class AcquireTensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FillTensorMapsOp(IRDLOperation):
+class FillTensorMapsOp(SegmentedOp):
     """Fills in `count` tensor maps in `scratch` (128 shared bytes each), each lane one.
 
     One whole warp executes it; what lane i passes goes into map i. Dims are fastest first: `sizes`
@@ -201,7 +198,6 @@ class FillTensorMapsOp(IRDLOperation):
     sizes = var_operand_def(IntegerType(32))
     strides = var_operand_def(IntegerType(64))
     box = var_operand_def(IntegerType(32))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:

@@ -92,8 +92,10 @@ class ProducerTensors:
         operands = [self.get(operand, layout) for operand in op.operands]
         return self.emit(class_of(op), operands, [type], op.properties).results[0]
 
-    def _scalar_load(self, op: aa.LoadOp) -> SSAValue:
+    def _scalar_load(self, op: Operation) -> SSAValue:
         """One element through a pointer, which every thread loads."""
+        if not isinstance(op, aa.LoadOp):
+            raise InternalError(f"the producer has no rule for '{op.name}'")
         return self._load(op, None, op.result.type, None)
 
     def _load(

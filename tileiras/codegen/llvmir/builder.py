@@ -23,7 +23,7 @@ from tileiras.codegen.llvmir.arithmetic_builder import string_attr
 from tileiras.codegen.llvmir.folding import splat_bits_of
 from tileiras.codegen.llvmir.tma_builder import TmaBuilder
 from tileiras.dialects.llvm.calls import CallIntrinsicOp, CallOp, InlineAsmOp
-from tileiras.dialects.llvm.control import BrOp, CondBrOp, ReturnOp, UnreachableOp
+from tileiras.dialects.llvm.control import BrOp, CondBrOp, ReturnOp
 from tileiras.dialects.llvm.types import (
     bit_width,
     integer_type,
@@ -209,10 +209,6 @@ class ThreadBuilder(TmaBuilder):
     def ret(self) -> None:
         """Ends the kernel."""
         self.append(ReturnOp)
-
-    def unreachable(self) -> None:
-        """Says that control never comes here."""
-        self.append(UnreachableOp)
 
     # threads
 

@@ -173,9 +173,6 @@ def _print_tma_load(text: FunctionText, load: tma.TmaLoadOp) -> None:
         tail += f", {asm.value(load.multicast)}"
     if load.pair is not None:
         name += ".cta_group::2"
-    if load.policy is not None:
-        name += ".L2::cache_hint"
-        tail += f", {asm.value(load.policy)}"
     guard = asm.guard(load.predicate)
     asm.emit(f"{guard}{name} [{target}], [{source}, {{{coordinates}}}], [{barrier}]{tail};")
 
@@ -189,12 +186,8 @@ def _print_tma_store(text: FunctionText, store: tma.TmaStoreOp) -> None:
         name = f"cp.async.bulk.tensor.{rank}.tile.bulk_group"
     else:
         name = f"cp.reduce.async.bulk.tensor.{rank}.{store.reduction.data}.tile.bulk_group"
-    tail = ""
-    if store.policy is not None:
-        name += ".L2::cache_hint"
-        tail = f", {asm.value(store.policy)}"
     guard = asm.guard(store.predicate)
-    asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}]{tail};")
+    asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}];")
 
 
 def _print_tma_store_commit(text: FunctionText, op: Operation) -> None:
@@ -271,12 +264,6 @@ def _print_publish_tensormaps(text: FunctionText, publish: tma.PublishTensorMaps
         for number in range(publish.count.data)
     ]
     asm.emit(" ".join(copies), "sc")
-
-
-def _print_cache_policy(text: FunctionText, policy: tma.CachePolicyOp) -> None:
-    template = f"createpolicy.fractional.L2::{policy.eviction.data}.b64 $0, 1.0;"
-    asm = AsmOperands(text, outputs=1)
-    text.bind(policy.result, asm.define(template, ["=l"], "i64", ""))
 
 
 def _print_try_claim_slot(text: FunctionText, claim: tma.TryClaimSlotOp) -> None:
@@ -413,7 +400,6 @@ RULES: dict[type[Operation], PrintRule] = {
     tma.AcquireTensorMapOp: _print_acquire_tensormap,
     tma.FillTensorMapsOp: _print_fill_tensormaps,
     tma.PublishTensorMapsOp: _print_publish_tensormaps,
-    tma.CachePolicyOp: _print_cache_policy,
     tma.TryClaimSlotOp: _print_try_claim_slot,
     tma.ClaimSlotOp: _print_claim_slot,
     tma.ReleaseSlotOp: _print_release_slot,

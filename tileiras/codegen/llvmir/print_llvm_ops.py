@@ -105,16 +105,6 @@ def _print_shuffle(text: FunctionText, shuffle: vectors.ShuffleVectorOp) -> None
     text.result(shuffle.result, f"shufflevector {lhs}, {rhs}, <{len(indices)} x i32> {mask}")
 
 
-def _print_extract_value(text: FunctionText, extract: vectors.ExtractValueOp) -> None:
-    container = text.typed(extract.container)
-    text.result(extract.result, f"extractvalue {container}, {extract.index.data}")
-
-
-def _print_insert_value(text: FunctionText, insert: vectors.InsertValueOp) -> None:
-    container, value = text.typed(insert.container), text.typed(insert.value)
-    text.result(insert.result, f"insertvalue {container}, {value}, {insert.index.data}")
-
-
 def _print_load(text: FunctionText, load: memory.LoadOp) -> None:
     volatile = "volatile " if load.volatile is not None else ""
     invariant = ", !invariant.load !0" if load.invariant is not None else ""
@@ -301,8 +291,6 @@ LLVM_RULES: dict[type[Operation], PrintRule] = {
     vectors.ExtractElementOp: _print_extract,
     vectors.InsertElementOp: _print_insert,
     vectors.ShuffleVectorOp: _print_shuffle,
-    vectors.ExtractValueOp: _print_extract_value,
-    vectors.InsertValueOp: _print_insert_value,
     memory.LoadOp: _print_load,
     memory.StoreOp: _print_store,
     memory.GEPOp: _print_gep,

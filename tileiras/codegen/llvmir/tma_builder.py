@@ -94,7 +94,6 @@ class TmaBuilder(Tcgen05Builder):
         barrier: SSAValue,
         *,
         multicast: SSAValue | None = None,
-        policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
         own_cta: bool = False,
         pair: bool = False,
@@ -106,7 +105,7 @@ class TmaBuilder(Tcgen05Builder):
         `pair`: the barrier may be that of the other CTA of a pair.
         """
         coords = tuple(coordinates)
-        options = (optional(multicast), optional(policy), optional(predicate))
+        options = (optional(multicast), optional(predicate))
         groups = ((target,), (tensor_map,), (barrier,), coords, *options)
         properties = segments(*groups)
         if own_cta:
@@ -122,33 +121,14 @@ class TmaBuilder(Tcgen05Builder):
         source: SSAValue,
         *,
         reduction: str | None = None,
-        policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
     ) -> None:
         """Starts storing a box from shared memory; writers have run `fence_proxy_async` before."""
-        groups = (
-            (tensor_map,),
-            (source,),
-            tuple(coordinates),
-            optional(policy),
-            optional(predicate),
-        )
+        groups = ((tensor_map,), (source,), tuple(coordinates), optional(predicate))
         properties = segments(*groups)
         if reduction is not None:
             properties["reduction"] = StringAttr(reduction)
         self.append(tma.TmaStoreOp, sum(groups, ()), (), properties)
-
-    def tma_reduce(
-        self,
-        tensor_map: SSAValue,
-        coordinates: Sequence[SSAValue],
-        source: SSAValue,
-        reduction: str = "add",
-        *,
-        predicate: SSAValue | None = None,
-    ) -> None:
-        """Like `tma_store`, combining with what is in memory: add, min, max, and, or, xor."""
-        self.tma_store(tensor_map, coordinates, source, reduction=reduction, predicate=predicate)
 
     def tma_store_commit(self) -> None:
         """Closes this thread's group of stores."""
@@ -160,11 +140,6 @@ class TmaBuilder(Tcgen05Builder):
         if read:
             properties["read"] = UnitAttr()
         self.append(tma.TmaStoreWaitOp, (), (), properties)
-
-    def cache_policy(self, eviction: str) -> SSAValue:
-        """An L2 policy (i64): evict_first, evict_normal, evict_last, evict_unchanged."""
-        properties = {"eviction": StringAttr(eviction)}
-        return self.value(tma.CachePolicyOp, (), integer_type(64), properties)
 
     # tensor maps
 

@@ -97,11 +97,6 @@ FAddOp = _declared(FloatBinaryOp, "llvm.fadd", "Float addition.")
 FSubOp = _declared(FloatBinaryOp, "llvm.fsub", "Float subtraction.")
 FMulOp = _declared(FloatBinaryOp, "llvm.fmul", "Float multiplication.")
 FDivOp = _declared(FloatBinaryOp, "llvm.fdiv", "Float division (`div.rn`).")
-FRemOp = _declared(
-    FloatBinaryOp,
-    "llvm.frem",
-    "Float remainder. Trap: NVPTX divides, which is exact for small quotients only.",
-)
 
 
 @irdl_op_definition
@@ -257,7 +252,7 @@ INTEGER_BINARY_OPS = (
     *(AddOp, SubOp, MulOp, SDivOp, UDivOp, SRemOp, URemOp),
     *(AndOp, OrOp, XOrOp, ShlOp, LShrOp, AShrOp),
 )
-FLOAT_BINARY_OPS = (FAddOp, FSubOp, FMulOp, FDivOp, FRemOp)
+FLOAT_BINARY_OPS = (FAddOp, FSubOp, FMulOp, FDivOp)
 CAST_OPS = (
     *(TruncOp, ZExtOp, SExtOp, FPTruncOp, FPExtOp, FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp),
     *(BitcastOp, IntToPtrOp, PtrToIntOp, AddrSpaceCastOp),

@@ -77,14 +77,6 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class UnreachableOp(IRDLOperation):
-    """Control never comes here."""
-
-    name = "llvm.unreachable"
-    traits = traits_def(IsTerminator())
-
-
-@irdl_op_definition
 class FuncOp(IRDLOperation):
     """A function; with `kernel` an entry whose block arguments are the launch parameters.
 

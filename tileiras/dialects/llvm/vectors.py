@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Data
 from xdsl.irdl import (
     IRDLOperation,
@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of
+from tileiras.dialects.llvm.types import lanes_of, scalar_of
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
@@ -100,42 +100,3 @@ class ShuffleVectorOp(IRDLOperation):
             raise VerifyException("llvm.shufflevector: number of indices is not the result's lanes")
         if not all(-1 <= index < 2 * lanes for index in self.indices.data):
             raise VerifyException("llvm.shufflevector: index out of range")
-
-
-@irdl_op_definition
-class ExtractValueOp(IRDLOperation):
-    """`result = struct.index`."""
-
-    name = "llvm.extractvalue"
-    container = operand_def(StructType)
-    index = prop_def(IntAttr)
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """The result is the field's type."""
-        _check_field(self.name, self.container.type, self.index.data, self.result.type)
-
-
-@irdl_op_definition
-class InsertValueOp(IRDLOperation):
-    """`result = struct` with `result.index = value`."""
-
-    name = "llvm.insertvalue"
-    container = operand_def(StructType)
-    value = operand_def()
-    index = prop_def(IntAttr)
-    result = result_def(StructType)
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """The value is of the field's type."""
-        _check_field(self.name, self.result.type, self.index.data, self.value.type)
-        if self.container.type != self.result.type:
-            raise VerifyException("llvm.insertvalue: struct types differ")
-
-
-def _check_field(name: str, struct: object, index: int, field: object) -> None:
-    fields = struct.fields.data if isinstance(struct, StructType) else ()
-    if not 0 <= index < len(fields) or fields[index] != field:
-        raise VerifyException(f"{name}: field {index} of {struct} is not {field}")

@@ -1,4 +1,4 @@
-"""The tensor memory accelerator (TMA): tensor maps, bulk tensor copies, cache policies."""
+"""The tensor memory accelerator (TMA): tensor maps, bulk tensor copies."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
@@ -47,7 +47,6 @@ ATOMICITIES = {32: 1, 64: 3}
 """Bytes that a swizzle of 128 bytes keeps together, if not 16, and their codes (there)."""
 FILL_MODES = {"zero": 0, "nan": 1}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-EVICTIONS = ("evict_first", "evict_normal", "evict_last", "evict_unchanged")
 MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
@@ -76,8 +75,7 @@ class TmaLoadOp(SegmentedOp):
     that get the box, each at the same address and barrier offset. `own_cta`: it comes to the CTA
     that asks for it, and the instruction says so. `pair`: the barrier may be that of the other CTA
     of a pair; of a box for several CTAs, the CTA of each pair that has the place of `barrier`'s
-    counts. `policy` comes from `CachePolicyOp`. One thread
-    issues it. PTX ISA, "cp.async.bulk.tensor".
+    counts. One thread issues it. PTX ISA, "cp.async.bulk.tensor".
     """
 
     name = "nvvm.tma_load"
@@ -86,7 +84,6 @@ class TmaLoadOp(SegmentedOp):
     barrier = operand_def(PointerType)
     coordinates = var_operand_def()
     multicast = opt_operand_def(IntegerType(16))
-    policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
     own_cta = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
@@ -115,7 +112,6 @@ class TmaStoreOp(SegmentedOp):
     map = operand_def(PointerType)
     source = operand_def(PointerType)
     coordinates = var_operand_def()
-    policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
     traits = MEMORY
 
@@ -240,21 +236,6 @@ class PublishTensorMapsOp(IRDLOperation):
         """From shared to global memory."""
         check_shared(self.name, self.scratch.type)
         _check_map(self.name, self.target.type)
-
-
-@irdl_op_definition
-class CachePolicyOp(IRDLOperation):
-    """An L2 eviction policy for copies (PTX ISA, "createpolicy")."""
-
-    name = "nvvm.cache_policy"
-    eviction = prop_def(StringAttr)
-    result = result_def(IntegerType(64))
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """A known priority."""
-        if self.eviction.data not in EVICTIONS:
-            raise VerifyException(f"nvvm.cache_policy: unknown priority '{self.eviction.data}'")
 
 
 @irdl_op_definition

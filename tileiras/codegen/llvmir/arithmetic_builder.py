@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.folding import (
@@ -16,16 +14,9 @@ from tileiras.codegen.llvmir.folding import (
     simplify_binary,
     splat_bits_of,
 )
-from tileiras.codegen.llvmir.op_emitter import OpEmitter
+from tileiras.codegen.llvmir.op_emitter import OpEmitter, string_attr
 from tileiras.dialects.llvm import arithmetic as ops
 from tileiras.dialects.llvm.types import bit_width, integer_type, scalar_of, with_scalar
-
-
-@cache
-def string_attr(text: str) -> StringAttr:
-    """A `StringAttr` (interned)."""
-    return StringAttr(text)
-
 
 _Binary = Callable[["ArithmeticBuilder", SSAValue, SSAValue], SSAValue]
 _Cast = Callable[["ArithmeticBuilder", SSAValue, Attribute], SSAValue]

@@ -75,7 +75,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
@@ -204,9 +204,7 @@ def _lower_transposing_warps(
     ctx: KernelLowering, op: pl.AgentSwitchOp, are_they: SSAValue, lower_block: LowerBlock
 ) -> None:
     """The program of the warps that transpose; the others go on."""
-    program = ctx.roles.transposer
-    if program is None:
-        raise InternalError("nobody transposes", where="roles")
+    program = required(ctx.roles.transposer, "nobody transposes", "roles")
     theirs, others = ctx.b.new_block(), ctx.b.new_block()
     ctx.b.cond_br(are_they, theirs, others)
     ctx.start_block(theirs)

@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import chunks
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.planning.access import MAX_ACCESS_BYTES, plan_pointer_access
 from tileiras.planning.operands.view_copy import (
     CHUNK_BYTES,
@@ -67,9 +67,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
 
 def chunk_elements(load: aa.LoadOp) -> int:
     """Elements that one copy moves."""
-    access = plan_pointer_access(load, GATHER_WARPS)
-    if access is None:
-        raise InternalError("a gathered operand is no tensor")
+    access = required(plan_pointer_access(load, GATHER_WARPS), "a gathered operand is no tensor")
     return access.vector
 
 

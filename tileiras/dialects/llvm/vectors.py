@@ -1,9 +1,6 @@
 """Moving elements between vectors and structs: extract, insert, shuffle."""
 
-from typing import TYPE_CHECKING
-
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Data
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -16,32 +13,15 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tileiras.dialects.llvm.constants import IntegersData
 from tileiras.dialects.llvm.types import lanes_of, scalar_of
-
-if TYPE_CHECKING:
-    from xdsl.parser import AttrParser
-    from xdsl.printer import Printer
 
 
 @irdl_attr_definition
-class IndicesAttr(Data[tuple[int, ...]]):
+class IndicesAttr(IntegersData):
     """A list of small integers; in a shuffle -1 means that the lane may be anything."""
 
     name = "llvm.indices"
-
-    @classmethod
-    def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
-        """Parses `<0, 1, -1>`."""
-        with parser.in_angle_brackets():
-            return tuple(
-                parser.parse_comma_separated_list(
-                    parser.Delimiter.NONE, lambda: parser.parse_integer()
-                )
-            )
-
-    def print_parameter(self, printer: "Printer") -> None:
-        """Prints `<0, 1, -1>`."""
-        printer.print_string("<" + ", ".join(str(index) for index in self.data) + ">")
 
 
 @irdl_op_definition

@@ -105,7 +105,7 @@ def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
 
 def _take_turns(one: Operation, other: Operation) -> bool:
     """Whether only one of two accesses runs, or another loop is over before one begins."""
-    loops = (_innermost_loop(one), _innermost_loop(other))
+    loops = (aa.loop_around(one), aa.loop_around(other))
     apart = [
         loop is not None and not loop.is_ancestor(op)
         for loop, op in zip(loops, (other, one), strict=True)
@@ -114,13 +114,6 @@ def _take_turns(one: Operation, other: Operation) -> bool:
         return True
     mine, others = _branches(one), _branches(other)
     return any(others.get(branch, block) is not block for branch, block in mine.items())
-
-
-def _innermost_loop(op: Operation) -> Operation | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def _branches(load: Operation) -> dict[Operation, Block]:

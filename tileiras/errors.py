@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 _Error = TypeVar("_Error", bound="TileirasError")
+_Needed = TypeVar("_Needed")
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,10 @@ class InternalError(TileirasError):
         self.notes.append(
             "this is a bug in tileiras; --print-before-all shows the IR before each pass"
         )
+
+
+def required(value: _Needed | None, message: str, where: str = "") -> _Needed:
+    """The value; raises InternalError where there is none, with what that would be."""
+    if value is None:
+        raise InternalError(message, where=where)
+    return value

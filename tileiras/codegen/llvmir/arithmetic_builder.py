@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.folding import (
     bits_of,
@@ -15,105 +14,70 @@ from tileiras.codegen.llvmir.folding import (
     simplify_binary,
     splat_bits_of,
 )
-from tileiras.codegen.llvmir.op_emitter import OpEmitter
+from tileiras.codegen.llvmir.op_emitter import OpEmitter, string_attr
 from tileiras.dialects.llvm import arithmetic as ops
 from tileiras.dialects.llvm.types import bit_width, integer_type, scalar_of, with_scalar
 
-
-@cache
-def string_attr(text: str) -> StringAttr:
-    """A `StringAttr` (interned)."""
-    return StringAttr(text)
+_Binary = Callable[["ArithmeticBuilder", SSAValue, SSAValue], SSAValue]
+_Cast = Callable[["ArithmeticBuilder", SSAValue, Attribute], SSAValue]
 
 
-class ArithmeticBuilder(OpEmitter):
-    """Methods named like LLVM's instructions; each returns the result value."""
+def _integer(op: type[ops.BinaryOp]) -> _Binary:
+    """The method of an integer operation."""
 
-    def _integer(self, op: type[ops.BinaryOp], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def build(self: ArithmeticBuilder, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         folded = fold_binary(op.name, lhs, rhs)
         if folded is not None:
             return self.const_bits(lhs.type, folded)
-        simplified = simplify_binary(op.name, lhs, rhs)
-        return simplified or self.value(op, (lhs, rhs), lhs.type)
+        return simplify_binary(op.name, lhs, rhs) or self.value(op, (lhs, rhs), lhs.type)
 
-    def _float(self, op: type[ops.BinaryOp], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.value(op, (lhs, rhs), lhs.type)
+    return build
 
-    def add(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Integer `lhs + rhs`, wrapping."""
-        return self._integer(ops.AddOp, lhs, rhs)
 
-    def sub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Integer `lhs - rhs`, wrapping."""
-        return self._integer(ops.SubOp, lhs, rhs)
+def _float(op: type[ops.BinaryOp]) -> _Binary:
+    """The method of a float operation."""
+    return lambda self, lhs, rhs: self.value(op, (lhs, rhs), lhs.type)
 
-    def mul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Integer `lhs * rhs`, low half."""
-        return self._integer(ops.MulOp, lhs, rhs)
 
-    def sdiv(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Signed division towards zero; undefined for rhs = 0."""
-        return self._integer(ops.SDivOp, lhs, rhs)
+def _cast(op: type[ops.CastOp]) -> _Cast:
+    """The method of a cast."""
 
-    def udiv(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Unsigned division; undefined for rhs = 0."""
-        return self._integer(ops.UDivOp, lhs, rhs)
+    def build(self: ArithmeticBuilder, value: SSAValue, type: Attribute) -> SSAValue:
+        target = with_scalar(value.type, scalar_of(type))
+        if target == value.type:
+            return value
+        folded = fold_integer_cast(op.name, value, target)
+        if folded is not None:
+            return self.const_bits(target, folded)
+        return self.value(op, (value,), target)
 
-    def srem(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Signed remainder, sign of lhs."""
-        return self._integer(ops.SRemOp, lhs, rhs)
+    return build
 
-    def urem(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Unsigned remainder."""
-        return self._integer(ops.URemOp, lhs, rhs)
 
-    def and_(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Bitwise and."""
-        return self._integer(ops.AndOp, lhs, rhs)
+class ArithmeticBuilder(OpEmitter):
+    """Methods named like LLVM's instructions, which say what they mean; each returns its result."""
 
-    def or_(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Bitwise or."""
-        return self._integer(ops.OrOp, lhs, rhs)
-
-    def xor(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Bitwise exclusive or."""
-        return self._integer(ops.XOrOp, lhs, rhs)
+    add = _integer(ops.AddOp)
+    sub = _integer(ops.SubOp)
+    mul = _integer(ops.MulOp)
+    sdiv = _integer(ops.SDivOp)
+    udiv = _integer(ops.UDivOp)
+    srem = _integer(ops.SRemOp)
+    urem = _integer(ops.URemOp)
+    and_ = _integer(ops.AndOp)
+    or_ = _integer(ops.OrOp)
+    xor = _integer(ops.XOrOp)
+    shl = _integer(ops.ShlOp)
+    lshr = _integer(ops.LShrOp)
+    ashr = _integer(ops.AShrOp)
+    fadd = _float(ops.FAddOp)
+    fsub = _float(ops.FSubOp)
+    fmul = _float(ops.FMulOp)
+    fdiv = _float(ops.FDivOp)
 
     def not_(self, value: SSAValue) -> SSAValue:
         """Flips every bit."""
         return self.xor(value, self.const_int(value.type, -1))
-
-    def shl(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Left shift; poison if rhs is not below the width."""
-        return self._integer(ops.ShlOp, lhs, rhs)
-
-    def lshr(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Logical right shift; poison if rhs is not below the width."""
-        return self._integer(ops.LShrOp, lhs, rhs)
-
-    def ashr(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Arithmetic right shift; poison if rhs is not below the width."""
-        return self._integer(ops.AShrOp, lhs, rhs)
-
-    def fadd(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Float addition, nearest even."""
-        return self._float(ops.FAddOp, lhs, rhs)
-
-    def fsub(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Float subtraction, nearest even."""
-        return self._float(ops.FSubOp, lhs, rhs)
-
-    def fmul(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Float multiplication, nearest even; never contracted."""
-        return self._float(ops.FMulOp, lhs, rhs)
-
-    def fdiv(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """Float division, nearest even."""
-        return self._float(ops.FDivOp, lhs, rhs)
-
-    def frem(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """LLVM's frem. Trap: inexact for large quotients on NVPTX; `__nv_fmod(f)` is exact."""
-        return self._float(ops.FRemOp, lhs, rhs)
 
     def fneg(self, value: SSAValue) -> SSAValue:
         """Flips the sign bit."""
@@ -143,26 +107,18 @@ class ArithmeticBuilder(OpEmitter):
 
     # casts: `type` is the result type, or its element type if the value is a vector
 
-    def _cast(self, op: type[Operation], value: SSAValue, type: Attribute) -> SSAValue:
-        target = with_scalar(value.type, scalar_of(type))
-        if target == value.type:
-            return value
-        folded = fold_integer_cast(op.name, value, target)
-        if folded is not None:
-            return self.const_bits(target, folded)
-        return self.value(op, (value,), target)
-
-    def trunc(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """Keeps the low bits."""
-        return self._cast(ops.TruncOp, value, type)
-
-    def zext(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """Extends with zeros."""
-        return self._cast(ops.ZExtOp, value, type)
-
-    def sext(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """Extends with the sign."""
-        return self._cast(ops.SExtOp, value, type)
+    trunc = _cast(ops.TruncOp)
+    zext = _cast(ops.ZExtOp)
+    sext = _cast(ops.SExtOp)
+    fptrunc = _cast(ops.FPTruncOp)
+    fpext = _cast(ops.FPExtOp)
+    fptosi = _cast(ops.FPToSIOp)
+    fptoui = _cast(ops.FPToUIOp)
+    sitofp = _cast(ops.SIToFPOp)
+    uitofp = _cast(ops.UIToFPOp)
+    inttoptr = _cast(ops.IntToPtrOp)
+    ptrtoint = _cast(ops.PtrToIntOp)
+    addrspacecast = _cast(ops.AddrSpaceCastOp)
 
     def int_cast(self, value: SSAValue, type: Attribute, signed: bool = True) -> SSAValue:
         """Truncates or extends, whichever fits; nothing if the widths agree."""
@@ -170,42 +126,6 @@ class ArithmeticBuilder(OpEmitter):
         if source >= target:
             return self.trunc(value, type)
         return self.sext(value, type) if signed else self.zext(value, type)
-
-    def fptrunc(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """To a narrower float, nearest even."""
-        return self._cast(ops.FPTruncOp, value, type)
-
-    def fpext(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """To a wider float, exact."""
-        return self._cast(ops.FPExtOp, value, type)
-
-    def fptosi(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """To a signed integer, towards zero."""
-        return self._cast(ops.FPToSIOp, value, type)
-
-    def fptoui(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """To an unsigned integer, towards zero."""
-        return self._cast(ops.FPToUIOp, value, type)
-
-    def sitofp(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """From a signed integer, nearest even."""
-        return self._cast(ops.SIToFPOp, value, type)
-
-    def uitofp(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """From an unsigned integer, nearest even."""
-        return self._cast(ops.UIToFPOp, value, type)
-
-    def inttoptr(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """An address as a pointer of `type`."""
-        return self._cast(ops.IntToPtrOp, value, type)
-
-    def ptrtoint(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """A pointer's address."""
-        return self._cast(ops.PtrToIntOp, value, type)
-
-    def addrspacecast(self, value: SSAValue, type: Attribute) -> SSAValue:
-        """The same memory as a pointer of another address space."""
-        return self._cast(ops.AddrSpaceCastOp, value, type)
 
     def bitcast(self, value: SSAValue, type: Attribute) -> SSAValue:
         """Reinterprets the bits as exactly `type` (give the whole vector type)."""

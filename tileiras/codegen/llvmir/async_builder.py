@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, f16, f32, i32
+from xdsl.dialects.builtin import DenseArrayBase, f16, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.wgmma import get_wgmma_atom
 from tileiras.codegen.llvmir.memory_builder import MemoryBuilder
+from tileiras.codegen.llvmir.op_emitter import properties_of
 from tileiras.dialects.llvm.types import integer_type, pointer_type, vector_type
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm import cluster, mbarrier, wgmma
@@ -57,7 +58,7 @@ class AsyncBuilder(MemoryBuilder):
 
     def mbarrier_init(self, barrier: SSAValue, count: int) -> None:
         """Makes an mbarrier (8 bytes) whose phases complete after `count` arrivals."""
-        self.append(mbarrier.MbarrierInitOp, (barrier,), (), {"count": IntAttr(count)})
+        self.append(mbarrier.MbarrierInitOp, (barrier,), (), properties_of(count=count))
 
     def mbarrier_arrive(
         self,
@@ -68,7 +69,7 @@ class AsyncBuilder(MemoryBuilder):
     ) -> None:
         """Arrives `count` times, at the barrier of CTA rank `cluster_cta` if given."""
         groups = ((barrier,), optional(cluster_cta), optional(predicate))
-        properties = {"count": IntAttr(count), **segments(*groups)}
+        properties = segments(*groups) | properties_of(count=count)
         self.append(mbarrier.MbarrierArriveOp, sum(groups, ()), (), properties)
 
     def mbarrier_expect_tx(
@@ -84,28 +85,29 @@ class AsyncBuilder(MemoryBuilder):
         """
         rest = None if skipped is None else self.sub(self.i32(size), skipped)
         groups = ((barrier,), optional(predicate), optional(rest))
-        properties = {"bytes": IntAttr(size), **segments(*groups)}
+        properties = segments(*groups) | properties_of(bytes=size)
         self.append(mbarrier.MbarrierExpectTxOp, sum(groups, ()), (), properties)
 
     def mbarrier_wait(self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False) -> None:
         """Waits for the phase of this parity (i32, 0 or 1); on a new barrier 1 does not wait."""
-        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
+        properties = properties_of(of_cluster=of_cluster)
         self.append(mbarrier.MbarrierWaitOp, (barrier, parity), (), properties)
 
     def mbarrier_try_wait(
         self, barrier: SSAValue, parity: SSAValue, of_cluster: bool = False
     ) -> SSAValue:
         """Whether the phase of this parity is over (i1), which may take a while to answer."""
-        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
-        type = integer_type(1)
-        return self.value(mbarrier.MbarrierTryWaitOp, (barrier, parity), type, properties)
+        properties = properties_of(of_cluster=of_cluster)
+        return self.value(
+            mbarrier.MbarrierTryWaitOp, (barrier, parity), integer_type(1), properties
+        )
 
     def mbarrier_arrive_copies(self, barrier: SSAValue, expected: bool = True) -> None:
         """Arrives once this thread's earlier `cp_async` copies have landed.
 
         Where that is not `expected`, the barrier's phase expects one arrival more from now on.
         """
-        properties = {} if expected else {"unexpected": UnitAttr()}
+        properties = properties_of(unexpected=not expected)
         self.append(mbarrier.MbarrierArriveCopiesOp, (barrier,), (), properties)
 
     def fence_mbarrier_init(self) -> None:
@@ -116,15 +118,14 @@ class AsyncBuilder(MemoryBuilder):
         self, space: str = "shared::cta", predicate: SSAValue | None = None
     ) -> None:
         """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer)."""
-        operands = optional(predicate)
-        self.append(mbarrier.FenceProxyAsyncOp, operands, (), {"space": StringAttr(space)})
+        properties = properties_of(space=space)
+        self.append(mbarrier.FenceProxyAsyncOp, optional(predicate), (), properties)
 
     # clusters and registers
 
     def cluster_arrive(self, relaxed: bool = False) -> None:
         """Arrives at the cluster's barrier."""
-        properties = {"relaxed": UnitAttr()} if relaxed else {}
-        self.append(cluster.ClusterArriveOp, (), (), properties)
+        self.append(cluster.ClusterArriveOp, (), (), properties_of(relaxed=relaxed))
 
     def cluster_wait(self) -> None:
         """Waits for all threads of the cluster."""
@@ -149,7 +150,7 @@ class AsyncBuilder(MemoryBuilder):
 
         `of_cluster`: the answer is for all CTAs of this cluster.
         """
-        properties = {"of_cluster": UnitAttr()} if of_cluster else {}
+        properties = properties_of(of_cluster=of_cluster)
         self.append(cluster.TryCancelOp, (pointer, barrier, predicate), (), properties)
 
     def query_cancel(self, pointer: SSAValue) -> SSAValue:
@@ -159,7 +160,7 @@ class AsyncBuilder(MemoryBuilder):
 
     def setmaxnreg(self, registers: int, action: str) -> None:
         """`inc` or `dec` the registers per thread of this warpgroup (24 to 256, steps of 8)."""
-        properties = {"registers": IntAttr(registers), "action": StringAttr(action)}
+        properties = properties_of(registers=registers, action=action)
         self.append(cluster.SetMaxRegistersOp, (), (), properties)
 
     # wgmma
@@ -216,23 +217,18 @@ class AsyncBuilder(MemoryBuilder):
         if (a_major == "mn" or b_major == "mn") and not row.family.transposes:
             raise InternalError(f"{atom}: operands must be K-major", where="thread builder")
         groups = ((a,), (b,), optional(accumulator), optional(scale_d))
-        properties: dict[str, Attribute] = {
-            "atom": StringAttr(atom),
-            "a_offsets": IndicesAttr(tuple(a_offsets or (0,) * len(b_offsets))),
-            "b_offsets": IndicesAttr(tuple(b_offsets)),
-            "reps_m": IntAttr(reps_m),
-            "m_stride": IntAttr(m_stride),
-            **segments(*groups),
-        }
-        flags = {
-            "a_transposed": a_major == "mn",
-            "b_transposed": b_major == "mn",
-            "fence": fence,
-            "commit": commit,
-        }
-        properties |= {name: UnitAttr() for name, wanted in flags.items() if wanted}
-        if wait is not None:
-            properties["wait"] = IntAttr(wait)
+        properties = segments(*groups) | properties_of(
+            atom=atom,
+            a_offsets=IndicesAttr(tuple(a_offsets or (0,) * len(b_offsets))),
+            b_offsets=IndicesAttr(tuple(b_offsets)),
+            reps_m=reps_m,
+            m_stride=m_stride,
+            a_transposed=a_major == "mn",
+            b_transposed=b_major == "mn",
+            fence=fence,
+            commit=commit,
+            wait=wait,
+        )
         return self.value(
             wgmma.WgmmaOp, sum(groups, ()), accumulator_type(atom, reps_m), properties
         )
@@ -251,7 +247,5 @@ class AsyncBuilder(MemoryBuilder):
     ) -> tuple[SSAValue, ...]:
         """Waits until `pending` groups are left; use the accumulators that it returns."""
         types = [value.type for value in values]
-        properties: dict[str, Attribute] = {"pending": IntAttr(pending)}
-        if moved:
-            properties["moved"] = UnitAttr()
+        properties = properties_of(pending=pending, moved=moved)
         return tuple(self.append(wgmma.WgmmaWaitOp, values, types, properties).results)

@@ -16,14 +16,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, i32
 from xdsl.ir import Attribute, Block, SSAValue
 
-from tileiras.codegen.llvmir.arithmetic_builder import string_attr
+from tileiras.codegen.llvmir.async_builder import optional, segments
 from tileiras.codegen.llvmir.folding import splat_bits_of
+from tileiras.codegen.llvmir.op_emitter import properties_of, string_attr
 from tileiras.codegen.llvmir.tma_builder import TmaBuilder
 from tileiras.dialects.llvm.calls import CallIntrinsicOp, CallOp, InlineAsmOp
-from tileiras.dialects.llvm.control import BrOp, CondBrOp, ReturnOp, UnreachableOp
+from tileiras.dialects.llvm.control import BrOp, CondBrOp, ReturnOp
 from tileiras.dialects.llvm.types import (
     bit_width,
     integer_type,
@@ -109,16 +110,13 @@ class ThreadBuilder(TmaBuilder):
         `elementwise`: the text is for one lane; vector operands and result are taken apart and put
         together again.
         """
-        properties: dict[str, Attribute] = {
-            "template": string_attr(template),
-            "constraints": string_attr(constraints),
-        }
-        flags = {
-            "has_side_effects": side_effects,
-            "convergent": convergent,
-            "elementwise": elementwise,
-        }
-        properties |= {name: UnitAttr() for name, wanted in flags.items() if wanted}
+        properties = properties_of(
+            template=template,
+            constraints=constraints,
+            has_side_effects=side_effects,
+            convergent=convergent,
+            elementwise=elementwise,
+        )
         types = () if result_type is None else (result_type,)
         asm = self.append(InlineAsmOp, args, types, properties)
         return asm.results[0] if asm.results else None
@@ -136,8 +134,7 @@ class ThreadBuilder(TmaBuilder):
 
     def br(self, target: Block, args: Sequence[SSAValue] = (), *, no_unroll: bool = False) -> None:
         """Jumps; `args` become the target's block arguments. `no_unroll` on a back edge."""
-        properties = {"no_unroll": UnitAttr()} if no_unroll else {}
-        self.append(BrOp, args, (), properties, (target,))
+        self.append(BrOp, args, (), properties_of(no_unroll=no_unroll), (target,))
 
     def cond_br(
         self,
@@ -157,11 +154,7 @@ class ThreadBuilder(TmaBuilder):
             self.br(target, args, no_unroll=no_unroll)
             return
         sizes = DenseArrayBase.from_list(i32, [1, len(then_args), len(else_args)])
-        properties: dict[str, Attribute] = {"operandSegmentSizes": sizes}
-        if no_unroll:
-            properties["no_unroll"] = UnitAttr()
-        if is_rare:
-            properties["is_rare"] = UnitAttr()
+        properties = properties_of(operandSegmentSizes=sizes, no_unroll=no_unroll, is_rare=is_rare)
         operands = (condition, *then_args, *else_args)
         self.append(CondBrOp, operands, (), properties, (then_block, else_block))
 
@@ -210,16 +203,11 @@ class ThreadBuilder(TmaBuilder):
         """Ends the kernel."""
         self.append(ReturnOp)
 
-    def unreachable(self) -> None:
-        """Says that control never comes here."""
-        self.append(UnreachableOp)
-
     # threads
 
     def sreg(self, register: str) -> SSAValue:
         """A special register as i32, such as `tid.x`, `ctaid.y`, `clusterid.x`, `laneid`."""
-        properties = {"register": string_attr(register)}
-        return self.value(threads.ReadSregOp, (), integer_type(32), properties)
+        return self.value(threads.ReadSregOp, (), i32, properties_of(register=register))
 
     def thread_id(self) -> SSAValue:
         """Thread index in the CTA, i32 (one-dimensional blocks)."""
@@ -240,15 +228,11 @@ class ThreadBuilder(TmaBuilder):
         """Waits at `cta_barrier`, or at a named barrier for `count` threads."""
         if number is None:
             number, count = self.cta_barrier
-        properties = {"id": IntAttr(number)}
-        if count is not None:
-            properties["threads"] = IntAttr(count)
-        self.append(threads.BarrierOp, (), (), properties)
+        self.append(threads.BarrierOp, (), (), properties_of(id=number, threads=count))
 
     def group_barrier(self, first: int, group: SSAValue, count: int) -> None:
         """Waits at the named barrier `first + group` for `count` threads."""
-        properties = {"id": IntAttr(first), "threads": IntAttr(count)}
-        self.append(threads.BarrierOp, (group,), (), properties)
+        self.append(threads.BarrierOp, (group,), (), properties_of(id=first, threads=count))
 
     def warp_barrier(self) -> None:
         """All threads of the warp meet, and see what the others have done to memory."""
@@ -256,8 +240,7 @@ class ThreadBuilder(TmaBuilder):
 
     def barrier_arrive(self, number: int, count: int) -> None:
         """Arrives at a named barrier without waiting."""
-        properties = {"id": IntAttr(number), "threads": IntAttr(count)}
-        self.append(threads.BarrierArriveOp, (), (), properties)
+        self.append(threads.BarrierArriveOp, (), (), properties_of(id=number, threads=count))
 
     def shfl(self, mode: str, value: SSAValue, offset: SSAValue | int) -> SSAValue:
         """Another lane's `value` (any scalar or vector type): idx, bfly, up or down by `offset`.
@@ -266,10 +249,7 @@ class ThreadBuilder(TmaBuilder):
         """
         if isinstance(offset, int):
             offset = self.i32(offset)
-        properties = {
-            "mode": string_attr(mode),
-            "clamp": IntAttr(0 if mode == "up" else 31),
-        }
+        properties = properties_of(mode=mode, clamp=0 if mode == "up" else 31)
         words = self._to_words(value)
         moved = self.value(threads.ShflOp, (words, offset), words.type, properties)
         return self._from_words(moved, value.type)
@@ -321,9 +301,8 @@ class ThreadBuilder(TmaBuilder):
         self, atom: str, a: SSAValue, b: SSAValue, c: SSAValue, reps: tuple[int, int, int]
     ) -> SSAValue:
         """A grid of (M, N, K) repeats of an atom on whole fragments; order: `MmaTileOp`."""
-        properties: dict[str, Attribute] = {"atom": string_attr(atom)}
-        names = ("reps_m", "reps_n", "reps_k")
-        properties |= {name: IntAttr(n) for name, n in zip(names, reps, strict=True)}
+        m, n, k = reps
+        properties = properties_of(atom=atom, reps_m=m, reps_n=n, reps_k=k)
         return self.value(matrix.MmaTileOp, (a, b, c), c.type, properties)
 
     def mma_scaled_tile(
@@ -336,26 +315,22 @@ class ThreadBuilder(TmaBuilder):
         step: int,
     ) -> SSAValue:
         """A grid of repeats of a block-scaled atom on A, B and C; see `MmaScaledTileOp`."""
-        properties: dict[str, Attribute] = {"atom": string_attr(atom)}
-        names = ("reps_m", "reps_n", "reps_k", "blocks", "step")
-        numbers = (*reps, blocks, step)
-        properties |= {name: IntAttr(n) for name, n in zip(names, numbers, strict=True)}
+        m, n, k = reps
+        properties = properties_of(
+            atom=atom, reps_m=m, reps_n=n, reps_k=k, blocks=blocks, step=step
+        )
         type = operands[2].type
         return self.value(matrix.MmaScaledTileOp, (*operands, *scales), type, properties)
 
     def ldmatrix(self, pointer: SSAValue, count: int, transposed: bool = False) -> SSAValue:
         """`count` 8x8 matrices of 16-bit elements from shared memory: vector<count x i32>."""
-        properties: dict[str, Attribute] = {"count": IntAttr(count)}
-        if transposed:
-            properties["transposed"] = UnitAttr()
+        properties = properties_of(count=count, transposed=transposed)
         type = vector_type(integer_type(32), count)
         return self.value(matrix.LdMatrixOp, (pointer,), type, properties)
 
     def stmatrix(self, value: SSAValue, pointer: SSAValue, transposed: bool = False) -> None:
         """Stores vector<count x i32> as 8x8 matrices of 16-bit elements (`Feature.STMATRIX`)."""
-        properties: dict[str, Attribute] = {"count": IntAttr(lanes_of(value.type) or 0)}
-        if transposed:
-            properties["transposed"] = UnitAttr()
+        properties = properties_of(count=lanes_of(value.type) or 0, transposed=transposed)
         self.append(matrix.StMatrixOp, (value, pointer), (), properties)
 
     def store_matrices(
@@ -395,15 +370,9 @@ class ThreadBuilder(TmaBuilder):
         ignore: SSAValue | None = None,
     ) -> None:
         """Starts a copy of 4, 8 or 16 bytes global to shared; what is not read becomes zero."""
-        optional = (source_bytes, ignore)
-        segments = [1, 1, *(int(operand is not None) for operand in optional)]
-        operands = (target, source, *(operand for operand in optional if operand is not None))
-        properties = {
-            "bytes": IntAttr(size),
-            "cache": string_attr(cache),
-            "operandSegmentSizes": DenseArrayBase.from_list(i32, segments),
-        }
-        self.append(copies.CpAsyncOp, operands, (), properties)
+        groups = ((target,), (source,), optional(source_bytes), optional(ignore))
+        properties = segments(*groups) | properties_of(bytes=size, cache=cache)
+        self.append(copies.CpAsyncOp, sum(groups, ()), (), properties)
 
     def cp_async_commit(self) -> None:
         """Closes the current group of copies."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.folding import constant_int, splat_bits_of
+from tileiras.codegen.llvmir.op_emitter import properties_of
 from tileiras.codegen.llvmir.vector_builder import VectorBuilder
 from tileiras.dialects.llvm import memory as ops
 from tileiras.dialects.llvm.constants import AddressOfOp
@@ -39,14 +40,8 @@ class MemoryOrder:
 
     def properties(self, align: int) -> dict[str, Attribute]:
         """As properties of a guarded access aligned to `align` bytes."""
-        properties: dict[str, Attribute] = {
-            "align": IntAttr(align),
-            "order": StringAttr(self.order),
-            "scope": StringAttr(self.scope),
-        }
-        if self.cache:
-            properties["cache"] = StringAttr(self.cache)
-        return properties
+        cache = self.cache or None
+        return properties_of(align=align, order=self.order, scope=self.scope, cache=cache)
 
 
 WEAK = MemoryOrder()
@@ -79,7 +74,7 @@ class MemoryBuilder(VectorBuilder):
 
     def alloca(self, size: int, align: int) -> SSAValue:
         """Generic pointer to local memory of this thread; only in the entry block."""
-        properties = {"size": IntAttr(size), "align": IntAttr(align)}
+        properties = properties_of(size=size, align=align)
         return self.value(ops.AllocaOp, (), pointer_type(GENERIC), properties)
 
     def load(
@@ -92,26 +87,19 @@ class MemoryBuilder(VectorBuilder):
         invariant: bool = False,
     ) -> SSAValue:
         """A weak load of a scalar or vector; LLVM picks the widest instructions `align` allows."""
-        properties: dict[str, Attribute] = {"align": IntAttr(align)}
-        if volatile:
-            properties["volatile"] = UnitAttr()
-        if invariant:
-            properties["invariant"] = UnitAttr()
+        properties = properties_of(align=align, volatile=volatile, invariant=invariant)
         return self.value(ops.LoadOp, (pointer,), type, properties)
 
     def store(
         self, value: SSAValue, pointer: SSAValue, align: int, *, volatile: bool = False
     ) -> None:
         """A weak store of a scalar or vector."""
-        properties: dict[str, Attribute] = {"align": IntAttr(align)}
-        if volatile:
-            properties["volatile"] = UnitAttr()
+        properties = properties_of(align=align, volatile=volatile)
         self.append(ops.StoreOp, (value, pointer), (), properties)
 
     def fence(self, ordering: str, scope: str = "") -> None:
         """A fence: acquire, release, acq_rel or seq_cst at "" (system), device, cluster, block."""
-        properties = {"ordering": StringAttr(ordering), "scope": StringAttr(scope)}
-        self.append(ops.FenceOp, (), (), properties)
+        self.append(ops.FenceOp, (), (), properties_of(ordering=ordering, scope=scope))
 
     # guarded and ordered accesses
 

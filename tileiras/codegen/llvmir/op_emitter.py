@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 
-from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
+from xdsl.dialects.builtin import UNKNOWN_LOC, IntAttr, LocationAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.float_bits import float_to_bits
@@ -21,6 +22,30 @@ from tileiras.dialects.llvm.types import (
     vector_type,
 )
 from tileiras.errors import InternalError
+
+
+@cache
+def string_attr(text: str) -> StringAttr:
+    """A `StringAttr` (interned)."""
+    return StringAttr(text)
+
+
+def properties_of(**values: int | str | Attribute | None) -> dict[str, Attribute]:
+    """Properties by name: True is a flag, False and None are left out."""
+    made: dict[str, Attribute] = {}
+    for name, value in values.items():
+        match value:
+            case None | False:
+                pass
+            case True:
+                made[name] = UnitAttr()
+            case int():
+                made[name] = IntAttr(value)
+            case str():
+                made[name] = string_attr(value)
+            case _:
+                made[name] = value
+    return made
 
 
 class OpEmitter:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.folding import bits_of
 from tileiras.codegen.llvmir.function_text import FunctionText
@@ -168,9 +167,8 @@ def _registers(first: int, count: int) -> str:
     return names if count == 1 else f"{{{names}}}"
 
 
-def print_guarded_load(text: FunctionText, op: Operation) -> None:
+def print_guarded_load(text: FunctionText, load: GuardedLoadOp) -> None:
     """One predicated `ld` per piece; its outputs are tied to the passthru's registers."""
-    load = cast(GuardedLoadOp, op)
     pointer_type = type_text(scalar_of(load.pointers.type))
     least = 16 if load.in_words is None else 32
     pieces = _cut(load.result.type, load.pointers.type, load.align.data, least)
@@ -197,9 +195,8 @@ def print_guarded_load(text: FunctionText, op: Operation) -> None:
     _bind_units(text, load.result, loaded, pieces)
 
 
-def print_guarded_store(text: FunctionText, op: Operation) -> None:
+def print_guarded_store(text: FunctionText, store: GuardedStoreOp) -> None:
     """One predicated `st` per piece."""
-    store = cast(GuardedStoreOp, op)
     pointer_type = type_text(scalar_of(store.pointers.type))
     pieces = _cut(store.value.type, store.pointers.type, store.align.data)
     units = _units(text, store.value, pieces)

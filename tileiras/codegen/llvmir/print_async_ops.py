@@ -21,14 +21,14 @@ _ALL_LANES = "0xffffffff"
 _PUBLISH = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
 
 
-def _print_mbarrier_init(text: FunctionText, op: Operation) -> None:
-    init, asm = cast(mbarrier.MbarrierInitOp, op), AsmOperands(text)
+def _print_mbarrier_init(text: FunctionText, init: mbarrier.MbarrierInitOp) -> None:
+    asm = AsmOperands(text)
     at = asm.shared(init.barrier)
     asm.emit(f"mbarrier.init.shared::cta.b64 [{at}], {init.count.data};")
 
 
-def _print_mbarrier_arrive(text: FunctionText, op: Operation) -> None:
-    arrive, asm = cast(mbarrier.MbarrierArriveOp, op), AsmOperands(text)
+def _print_mbarrier_arrive(text: FunctionText, arrive: mbarrier.MbarrierArriveOp) -> None:
+    asm = AsmOperands(text)
     at, count = asm.shared(arrive.barrier), arrive.count.data
     if arrive.cta is None:
         guard = asm.guard(arrive.predicate)
@@ -43,16 +43,16 @@ def _print_mbarrier_arrive(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_mbarrier_expect_tx(text: FunctionText, op: Operation) -> None:
-    expect, asm = cast(mbarrier.MbarrierExpectTxOp, op), AsmOperands(text)
+def _print_mbarrier_expect_tx(text: FunctionText, expect: mbarrier.MbarrierExpectTxOp) -> None:
+    asm = AsmOperands(text)
     at, guard = asm.shared(expect.barrier), asm.guard(expect.predicate)
     size = str(expect.bytes.data) if expect.size is None else asm.value(expect.size)
     instruction = "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64"
     asm.emit(f"{guard}{instruction} _, [{at}], {size};")
 
 
-def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
-    wait, asm = cast(mbarrier.MbarrierWaitOp, op), AsmOperands(text)
+def _print_mbarrier_wait(text: FunctionText, wait: mbarrier.MbarrierWaitOp) -> None:
+    asm = AsmOperands(text)
     at, parity = asm.shared(wait.barrier), asm.value(wait.parity)
     order = "" if wait.of_cluster is None else ".acquire.cluster"
     asm.emit(
@@ -62,8 +62,8 @@ def _print_mbarrier_wait(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_mbarrier_try_wait(text: FunctionText, op: Operation) -> None:
-    wait, asm = cast(mbarrier.MbarrierTryWaitOp, op), AsmOperands(text, outputs=1)
+def _print_mbarrier_try_wait(text: FunctionText, wait: mbarrier.MbarrierTryWaitOp) -> None:
+    asm = AsmOperands(text, outputs=1)
     at, parity = asm.shared(wait.barrier), asm.value(wait.parity)
     order = "" if wait.of_cluster is None else ".acquire.cluster"
     template = (
@@ -74,8 +74,10 @@ def _print_mbarrier_try_wait(text: FunctionText, op: Operation) -> None:
     text.result(wait.result, f"trunc i32 {word} to i1")
 
 
-def _print_mbarrier_arrive_copies(text: FunctionText, op: Operation) -> None:
-    arrive, asm = cast(mbarrier.MbarrierArriveCopiesOp, op), AsmOperands(text)
+def _print_mbarrier_arrive_copies(
+    text: FunctionText, arrive: mbarrier.MbarrierArriveCopiesOp
+) -> None:
+    asm = AsmOperands(text)
     at = asm.shared(arrive.barrier)
     counted = ".noinc" if arrive.unexpected is None else ""
     asm.emit(f"cp.async.mbarrier.arrive{counted}.shared::cta.b64 [{at}];")
@@ -85,8 +87,8 @@ def _print_fence_mbarrier_init(text: FunctionText, op: Operation) -> None:
     AsmOperands(text).emit("fence.mbarrier_init.release.cluster;")
 
 
-def _print_fence_proxy_async(text: FunctionText, op: Operation) -> None:
-    fence, asm = cast(mbarrier.FenceProxyAsyncOp, op), AsmOperands(text)
+def _print_fence_proxy_async(text: FunctionText, fence: mbarrier.FenceProxyAsyncOp) -> None:
+    asm = AsmOperands(text)
     space, guard = fence.space.data, asm.guard(fence.predicate)
     asm.emit(f"{guard}fence.proxy.async{'.' if space else ''}{space};")
 
@@ -103,15 +105,15 @@ def _print_cluster_wait(text: FunctionText, op: Operation) -> None:
     AsmOperands(text).emit("barrier.cluster.wait.acquire.aligned;", "sc")
 
 
-def _print_mapa(text: FunctionText, op: Operation) -> None:
-    mapa, asm = cast(cluster.MapSharedOp, op), AsmOperands(text, outputs=1)
+def _print_mapa(text: FunctionText, mapa: cluster.MapSharedOp) -> None:
+    asm = AsmOperands(text, outputs=1)
     at, rank = asm.shared(mapa.pointer), asm.value(mapa.rank)
     address = asm.define(f"mapa.shared::cluster.u32 $0, {at}, {rank};", ["=r"], "i32", "")
     text.result(mapa.result, f"inttoptr i32 {address} to {type_text(mapa.result.type)}")
 
 
-def _print_store_async(text: FunctionText, op: Operation) -> None:
-    store, asm = cast(cluster.StoreAsyncOp, op), AsmOperands(text)
+def _print_store_async(text: FunctionText, store: cluster.StoreAsyncOp) -> None:
+    asm = AsmOperands(text)
     at, barrier = asm.shared(store.pointer), asm.shared(store.barrier)
     rank, words = asm.value(store.rank), asm.list(store.words)
     count = len(store.words)
@@ -124,8 +126,8 @@ def _print_store_async(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_try_cancel(text: FunctionText, op: Operation) -> None:
-    ask, asm = cast(cluster.TryCancelOp, op), AsmOperands(text)
+def _print_try_cancel(text: FunctionText, ask: cluster.TryCancelOp) -> None:
+    asm = AsmOperands(text)
     at, barrier = asm.shared(ask.pointer), asm.shared(ask.barrier)
     guard = asm.guard(ask.predicate)
     everyone = "" if ask.of_cluster is None else ".multicast::cluster::all"
@@ -134,8 +136,7 @@ def _print_try_cancel(text: FunctionText, op: Operation) -> None:
     asm.emit(f"{guard}{name} [{at}], [{barrier}];")
 
 
-def _print_query_cancel(text: FunctionText, op: Operation) -> None:
-    query = cast(cluster.QueryCancelOp, op)
+def _print_query_cancel(text: FunctionText, query: cluster.QueryCancelOp) -> None:
     asm = AsmOperands(text, outputs=cluster.ANSWER_WORDS)
     at, name = asm.shared(query.pointer), "clusterlaunchcontrol.query_cancel"
     template = (
@@ -151,8 +152,7 @@ def _print_query_cancel(text: FunctionText, op: Operation) -> None:
     text.bind_lanes(query.result, words)
 
 
-def _print_setmaxnreg(text: FunctionText, op: Operation) -> None:
-    change = cast(cluster.SetMaxRegistersOp, op)
+def _print_setmaxnreg(text: FunctionText, change: cluster.SetMaxRegistersOp) -> None:
     template = f"setmaxnreg.{change.action.data}.sync.aligned.u32 {change.registers.data};"
     AsmOperands(text).emit(template, "sc")
 
@@ -160,8 +160,8 @@ def _print_setmaxnreg(text: FunctionText, op: Operation) -> None:
 # TMA
 
 
-def _print_tma_load(text: FunctionText, op: Operation) -> None:
-    load, asm = cast(tma.TmaLoadOp, op), AsmOperands(text)
+def _print_tma_load(text: FunctionText, load: tma.TmaLoadOp) -> None:
+    asm = AsmOperands(text)
     target, source = asm.shared(load.target), asm.value(load.map)
     coordinates, barrier = asm.list(load.coordinates), asm.shared(load.barrier)
     space = "cluster" if load.own_cta is None else "cta"
@@ -173,15 +173,12 @@ def _print_tma_load(text: FunctionText, op: Operation) -> None:
         tail += f", {asm.value(load.multicast)}"
     if load.pair is not None:
         name += ".cta_group::2"
-    if load.policy is not None:
-        name += ".L2::cache_hint"
-        tail += f", {asm.value(load.policy)}"
     guard = asm.guard(load.predicate)
     asm.emit(f"{guard}{name} [{target}], [{source}, {{{coordinates}}}], [{barrier}]{tail};")
 
 
-def _print_tma_store(text: FunctionText, op: Operation) -> None:
-    store, asm = cast(tma.TmaStoreOp, op), AsmOperands(text)
+def _print_tma_store(text: FunctionText, store: tma.TmaStoreOp) -> None:
+    asm = AsmOperands(text)
     target, coordinates = asm.value(store.map), asm.list(store.coordinates)
     source = asm.shared(store.source)
     rank = f"{len(store.coordinates)}d.global.shared::cta"
@@ -189,20 +186,15 @@ def _print_tma_store(text: FunctionText, op: Operation) -> None:
         name = f"cp.async.bulk.tensor.{rank}.tile.bulk_group"
     else:
         name = f"cp.reduce.async.bulk.tensor.{rank}.{store.reduction.data}.tile.bulk_group"
-    tail = ""
-    if store.policy is not None:
-        name += ".L2::cache_hint"
-        tail = f", {asm.value(store.policy)}"
     guard = asm.guard(store.predicate)
-    asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}]{tail};")
+    asm.emit(f"{guard}{name} [{target}, {{{coordinates}}}], [{source}];")
 
 
 def _print_tma_store_commit(text: FunctionText, op: Operation) -> None:
     AsmOperands(text).emit("cp.async.bulk.commit_group;")
 
 
-def _print_tma_store_wait(text: FunctionText, op: Operation) -> None:
-    wait = cast(tma.TmaStoreWaitOp, op)
+def _print_tma_store_wait(text: FunctionText, wait: tma.TmaStoreWaitOp) -> None:
     read = ".read" if wait.read is not None else ""
     AsmOperands(text).emit(f"cp.async.bulk.wait_group{read} {wait.pending.data};")
 
@@ -240,9 +232,9 @@ def _map_fields(fill: tma.FillTensorMapsOp, asm: AsmOperands) -> list[tuple[str,
     return fields
 
 
-def _print_fill_tensormaps(text: FunctionText, op: Operation) -> None:
+def _print_fill_tensormaps(text: FunctionText, fill: tma.FillTensorMapsOp) -> None:
     """All lanes clear the scratch; then the first ones fill in the fields of a map each."""
-    fill, asm = cast(tma.FillTensorMapsOp, op), AsmOperands(text)
+    asm = AsmOperands(text)
     scratch, count = asm.shared(fill.scratch), fill.count.data
     replaced = [
         f"@p tensormap.replace.tile.{name}.shared::cta.b1024.{width} [map], {operands};"
@@ -262,9 +254,9 @@ def _print_fill_tensormaps(text: FunctionText, op: Operation) -> None:
     asm.emit(" ".join(lines), "sc")
 
 
-def _print_publish_tensormaps(text: FunctionText, op: Operation) -> None:
+def _print_publish_tensormaps(text: FunctionText, publish: tma.PublishTensorMapsOp) -> None:
     """One copy after the other is under way at once; whoever acquires a map waits."""
-    publish, asm = cast(tma.PublishTensorMapsOp, op), AsmOperands(text)
+    asm = AsmOperands(text)
     scratch, target = asm.shared(publish.scratch), asm.value(publish.target)
     size = tma.TENSOR_MAP_BYTES
     copies = [
@@ -274,16 +266,9 @@ def _print_publish_tensormaps(text: FunctionText, op: Operation) -> None:
     asm.emit(" ".join(copies), "sc")
 
 
-def _print_cache_policy(text: FunctionText, op: Operation) -> None:
-    policy = cast(tma.CachePolicyOp, op)
-    template = f"createpolicy.fractional.L2::{policy.eviction.data}.b64 $0, 1.0;"
-    asm = AsmOperands(text, outputs=1)
-    text.bind(policy.result, asm.define(template, ["=l"], "i64", ""))
-
-
-def _print_try_claim_slot(text: FunctionText, op: Operation) -> None:
+def _print_try_claim_slot(text: FunctionText, claim: tma.TryClaimSlotOp) -> None:
     """Lane 0 sets a bit and does not wait for the answer. CTAs on one SM have different warps."""
-    claim, asm = cast(tma.TryClaimSlotOp, op), AsmOperands(text, outputs=2)
+    asm = AsmOperands(text, outputs=2)
     busy, count = asm.value(claim.busy), claim.slots.data
     template = (
         "{ .reg .pred p; .reg .b32 lane, bit; mov.b32 $0, 0; "
@@ -296,12 +281,12 @@ def _print_try_claim_slot(text: FunctionText, op: Operation) -> None:
         text.bind(result, text.define(f"extractvalue {{ i32, i32 }} {made}, {number}"))
 
 
-def _print_claim_slot(text: FunctionText, op: Operation) -> None:
+def _print_claim_slot(text: FunctionText, claim: tma.ClaimSlotOp) -> None:
     """Lane 0 tries a bit, and looks for a free one until it has set one; then tells the warp.
 
     The first try costs one trip to memory: CTAs on one SM have different warps there.
     """
-    claim, asm = cast(tma.ClaimSlotOp, op), AsmOperands(text, outputs=1)
+    asm = AsmOperands(text, outputs=1)
     busy, mask = asm.value(claim.busy), (1 << claim.slots.data) - 1
     first = [
         "mov.u32 $0, %warpid; shr.u32 $0, $0, 2;",
@@ -329,8 +314,8 @@ def _print_claim_slot(text: FunctionText, op: Operation) -> None:
     text.bind(claim.result, asm.define(" ".join(lines), ["=&r"], "i32", "sc"))
 
 
-def _print_release_slot(text: FunctionText, op: Operation) -> None:
-    release, asm = cast(tma.ReleaseSlotOp, op), AsmOperands(text)
+def _print_release_slot(text: FunctionText, release: tma.ReleaseSlotOp) -> None:
+    asm = AsmOperands(text)
     busy, slot = asm.value(release.busy), asm.value(release.slot)
     guard = asm.guard(release.predicate)
     asm.emit(
@@ -339,9 +324,9 @@ def _print_release_slot(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_find_tensormaps(text: FunctionText, op: Operation) -> None:
+def _print_find_tensormaps(text: FunctionText, find: tma.FindTensorMapsOp) -> None:
     """All loads are under way at once; a word counts if there is a one above it."""
-    find, asm = cast(tma.FindTensorMapsOp, op), AsmOperands(text, outputs=1)
+    asm = AsmOperands(text, outputs=1)
     key = asm.value(find.key)
     words = [asm.value(word) for word in find.words]
     loads = [
@@ -362,9 +347,9 @@ def _print_find_tensormaps(text: FunctionText, op: Operation) -> None:
     text.bind(find.result, text.define(f"icmp ne i32 {found}, 0"))
 
 
-def _print_keep_tensormaps(text: FunctionText, op: Operation) -> None:
+def _print_keep_tensormaps(text: FunctionText, keep: tma.KeepTensorMapsOp) -> None:
     """Lane 0 asks whether the place is free; if it is, maps are copied there, then their words."""
-    keep, asm = cast(tma.KeepTensorMapsOp, op), AsmOperands(text)
+    asm = AsmOperands(text)
     scratch, target = asm.shared(keep.scratch), asm.value(keep.target)
     taken, key = asm.value(keep.taken), asm.value(keep.key)
     words = [asm.value(word) for word in keep.words]
@@ -415,7 +400,6 @@ RULES: dict[type[Operation], PrintRule] = {
     tma.AcquireTensorMapOp: _print_acquire_tensormap,
     tma.FillTensorMapsOp: _print_fill_tensormaps,
     tma.PublishTensorMapsOp: _print_publish_tensormaps,
-    tma.CachePolicyOp: _print_cache_policy,
     tma.TryClaimSlotOp: _print_try_claim_slot,
     tma.ClaimSlotOp: _print_claim_slot,
     tma.ReleaseSlotOp: _print_release_slot,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -26,7 +26,7 @@ from tileiras.dialects.llvm import arithmetic, calls, constants, memory, vectors
 from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of
 from tileiras.errors import InternalError
 
-PrintRule = Callable[[FunctionText, Operation], None]
+PrintRule = Callable[[FunctionText, Any], None]
 _WHERE = "LLVM IR printer"
 
 
@@ -34,8 +34,7 @@ def _instruction(op: Operation) -> str:
     return op.name.removeprefix("llvm.")
 
 
-def _print_constant(text: FunctionText, op: Operation) -> None:
-    constant = cast(constants.ConstantOp, op)
+def _print_constant(text: FunctionText, constant: constants.ConstantOp) -> None:
     value = constant.result
     text.bind(value, constant_text(value.type, constant.bits.data))
 
@@ -95,8 +94,7 @@ def _print_insert(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_shuffle(text: FunctionText, op: Operation) -> None:
-    shuffle = cast(vectors.ShuffleVectorOp, op)
+def _print_shuffle(text: FunctionText, shuffle: vectors.ShuffleVectorOp) -> None:
     indices = shuffle.indices.data
     if len(set(indices)) == 1 and indices[0] == 0:
         mask = "zeroinitializer"
@@ -107,20 +105,7 @@ def _print_shuffle(text: FunctionText, op: Operation) -> None:
     text.result(shuffle.result, f"shufflevector {lhs}, {rhs}, <{len(indices)} x i32> {mask}")
 
 
-def _print_extract_value(text: FunctionText, op: Operation) -> None:
-    extract = cast(vectors.ExtractValueOp, op)
-    container = text.typed(extract.container)
-    text.result(extract.result, f"extractvalue {container}, {extract.index.data}")
-
-
-def _print_insert_value(text: FunctionText, op: Operation) -> None:
-    insert = cast(vectors.InsertValueOp, op)
-    container, value = text.typed(insert.container), text.typed(insert.value)
-    text.result(insert.result, f"insertvalue {container}, {value}, {insert.index.data}")
-
-
-def _print_load(text: FunctionText, op: Operation) -> None:
-    load = cast(memory.LoadOp, op)
+def _print_load(text: FunctionText, load: memory.LoadOp) -> None:
     volatile = "volatile " if load.volatile is not None else ""
     invariant = ", !invariant.load !0" if load.invariant is not None else ""
     type = type_text(load.result.type)
@@ -130,8 +115,7 @@ def _print_load(text: FunctionText, op: Operation) -> None:
     )
 
 
-def _print_store(text: FunctionText, op: Operation) -> None:
-    store = cast(memory.StoreOp, op)
+def _print_store(text: FunctionText, store: memory.StoreOp) -> None:
     volatile = "volatile " if store.volatile is not None else ""
     value, pointer = text.typed(store.value), text.typed(store.pointer)
     text.emit(f"store {volatile}{value}, {pointer}, align {store.align.data}")
@@ -142,13 +126,11 @@ def _print_gep(text: FunctionText, op: Operation) -> None:
     text.result(op.results[0], f"getelementptr i8, {text.typed(base)}, {text.typed(offset)}")
 
 
-def _print_alloca(text: FunctionText, op: Operation) -> None:
-    alloca = cast(memory.AllocaOp, op)
+def _print_alloca(text: FunctionText, alloca: memory.AllocaOp) -> None:
     text.result(alloca.result, f"alloca [{alloca.size.data} x i8], align {alloca.align.data}")
 
 
-def _print_fence(text: FunctionText, op: Operation) -> None:
-    fence = cast(memory.FenceOp, op)
+def _print_fence(text: FunctionText, fence: memory.FenceOp) -> None:
     scope = f' syncscope("{fence.scope.data}")' if fence.scope.data else ""
     text.emit(f"fence{scope} {fence.ordering.data}")
 
@@ -309,8 +291,6 @@ LLVM_RULES: dict[type[Operation], PrintRule] = {
     vectors.ExtractElementOp: _print_extract,
     vectors.InsertElementOp: _print_insert,
     vectors.ShuffleVectorOp: _print_shuffle,
-    vectors.ExtractValueOp: _print_extract_value,
-    vectors.InsertValueOp: _print_insert_value,
     memory.LoadOp: _print_load,
     memory.StoreOp: _print_store,
     memory.GEPOp: _print_gep,

@@ -32,8 +32,7 @@ def _print_sreg(text: FunctionText, op: Operation) -> None:
     text.bind(op.results[0], ref or "")
 
 
-def _print_barrier(text: FunctionText, op: Operation) -> None:
-    barrier = cast(threads.BarrierOp, op)
+def _print_barrier(text: FunctionText, barrier: threads.BarrierOp) -> None:
     number = ("i32", str(barrier.id.data))
     if barrier.group is not None:
         first = f"add i32 {text.ref(barrier.group)}, {barrier.id.data}"
@@ -45,8 +44,7 @@ def _print_barrier(text: FunctionText, op: Operation) -> None:
     call_function(text, "llvm.nvvm.barrier.cta.sync.aligned.count", "void", args)
 
 
-def _print_barrier_arrive(text: FunctionText, op: Operation) -> None:
-    barrier = cast(threads.BarrierArriveOp, op)
+def _print_barrier_arrive(text: FunctionText, barrier: threads.BarrierArriveOp) -> None:
     args = [("i32", str(barrier.id.data)), ("i32", str(barrier.threads.data))]
     call_function(text, "llvm.nvvm.barrier.cta.arrive.aligned.count", "void", args)
 
@@ -55,8 +53,7 @@ def _print_warp_barrier(text: FunctionText, op: Operation) -> None:
     call_function(text, "llvm.nvvm.bar.warp.sync", "void", [_ALL_LANES])
 
 
-def _print_shfl(text: FunctionText, op: Operation) -> None:
-    shfl = cast(threads.ShflOp, op)
+def _print_shfl(text: FunctionText, shfl: threads.ShflOp) -> None:
     name = f"llvm.nvvm.shfl.sync.{shfl.mode.data}.i32"
     tail = [("i32", text.ref(shfl.offset)), ("i32", str(shfl.clamp.data))]
     moved = [
@@ -66,15 +63,13 @@ def _print_shfl(text: FunctionText, op: Operation) -> None:
     text.bind_lanes(shfl.result, moved)
 
 
-def _print_vote(text: FunctionText, op: Operation) -> None:
-    vote = cast(threads.VoteOp, op)
+def _print_vote(text: FunctionText, vote: threads.VoteOp) -> None:
     args = [_ALL_LANES, ("i1", text.ref(vote.predicate))]
     name = f"llvm.nvvm.vote.{vote.mode.data}.sync"
     text.bind(vote.result, call_function(text, name, type_text(vote.result.type), args) or "")
 
 
-def _print_redux(text: FunctionText, op: Operation) -> None:
-    redux = cast(threads.ReduxOp, op)
+def _print_redux(text: FunctionText, redux: threads.ReduxOp) -> None:
     name = f"llvm.nvvm.redux.sync.{redux.kind.data}"
     reduced = [
         call_function(text, name, "i32", [("i32", lane), _ALL_LANES]) or ""
@@ -188,13 +183,11 @@ def _print_mma_sync(text: FunctionText, op: Operation) -> None:
     _print_mma_grid(text, cast(matrix.MmaSyncOp, op), (1, 1, 1))
 
 
-def _print_mma_tile(text: FunctionText, op: Operation) -> None:
-    mma = cast(matrix.MmaTileOp, op)
+def _print_mma_tile(text: FunctionText, mma: matrix.MmaTileOp) -> None:
     _print_mma_grid(text, mma, (mma.reps_m.data, mma.reps_n.data, mma.reps_k.data))
 
 
-def _print_mma_scaled_tile(text: FunctionText, op: Operation) -> None:
-    mma = cast(matrix.MmaScaledTileOp, op)
+def _print_mma_scaled_tile(text: FunctionText, mma: matrix.MmaScaledTileOp) -> None:
     atom, blocks = get_mma_atom(mma.atom.data), mma.blocks.data
     if atom.scaling is None:
         raise InternalError(f"{atom.name} has no scales", where="LLVM IR printer")
@@ -215,8 +208,7 @@ def _print_mma_scaled_tile(text: FunctionText, op: Operation) -> None:
     _print_mma_grid(text, mma, (mma.reps_m.data, mma.reps_n.data, mma.reps_k.data), scales)
 
 
-def _print_ldmatrix(text: FunctionText, op: Operation) -> None:
-    load = cast(matrix.LdMatrixOp, op)
+def _print_ldmatrix(text: FunctionText, load: matrix.LdMatrixOp) -> None:
     count = load.count.data
     transposed = ".trans" if load.transposed is not None else ""
     name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{transposed}.b16.p3"
@@ -230,8 +222,7 @@ def _print_ldmatrix(text: FunctionText, op: Operation) -> None:
     text.bind_lanes(load.result, refs)
 
 
-def _print_stmatrix(text: FunctionText, op: Operation) -> None:
-    store = cast(matrix.StMatrixOp, op)
+def _print_stmatrix(text: FunctionText, store: matrix.StMatrixOp) -> None:
     transposed = ".trans" if store.transposed is not None else ""
     name = f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{store.count.data}{transposed}.b16.p3"
     values = [("i32", lane) for lane in text.lanes(store.value)]
@@ -241,8 +232,7 @@ def _print_stmatrix(text: FunctionText, op: Operation) -> None:
 # copies
 
 
-def _print_cp_async(text: FunctionText, op: Operation) -> None:
-    copy = cast(copies.CpAsyncOp, op)
+def _print_cp_async(text: FunctionText, copy: copies.CpAsyncOp) -> None:
     if copy.ignore is not None:
         # LLVM has no intrinsic of this form.
         asm = AsmOperands(text)

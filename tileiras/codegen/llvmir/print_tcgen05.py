@@ -83,13 +83,11 @@ def _print_commit(text: FunctionText, op: Operation) -> None:
     asm.emit(f"{guard}{arrive}.b64 [{at}]{mask};", "sc")
 
 
-def _print_fence(text: FunctionText, op: Operation) -> None:
-    fence = cast(tcgen05.Tcgen05FenceOp, op)
+def _print_fence(text: FunctionText, fence: tcgen05.Tcgen05FenceOp) -> None:
     AsmOperands(text).emit(f"tcgen05.fence::{fence.kind.data};", "sc")
 
 
-def _print_ld(text: FunctionText, op: Operation) -> None:
-    ld = cast(tcgen05.Tcgen05LdOp, op)
+def _print_ld(text: FunctionText, ld: tcgen05.Tcgen05LdOp) -> None:
     each = tcgen05.SHAPES[ld.shape.data] * ld.repeats.data
     total = each * len(ld.offsets.data)
     unit = type_text(scalar_of(ld.result.type))
@@ -110,8 +108,8 @@ def _print_ld(text: FunctionText, op: Operation) -> None:
     text.bind_lanes(ld.result, _unpacked(text, value, struct, total))
 
 
-def _print_st(text: FunctionText, op: Operation) -> None:
-    st, asm = cast(tcgen05.Tcgen05StOp, op), AsmOperands(text)
+def _print_st(text: FunctionText, st: tcgen05.Tcgen05StOp) -> None:
+    asm = AsmOperands(text)
     each = tcgen05.SHAPES[st.shape.data] * st.repeats.data
     at = asm.value(st.tmem)
     unit = type_text(scalar_of(st.words.type))

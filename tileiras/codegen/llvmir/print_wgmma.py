@@ -7,7 +7,6 @@ putting it together again is what costs time, so that happens once per call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
@@ -163,8 +162,7 @@ class _Instructions:
         return immediates
 
 
-def _print_wgmma(text: FunctionText, op: Operation) -> None:
-    mma = cast(wgmma.WgmmaOp, op)
+def _print_wgmma(text: FunctionText, mma: wgmma.WgmmaOp) -> None:
     atom = get_wgmma_atom(mma.atom.data)
     total = mma.reps_m.data * atom.accumulator_registers
     letter = atom.accumulator_class
@@ -192,8 +190,7 @@ def _print_wgmma(text: FunctionText, op: Operation) -> None:
     _bind(text, mma.result, _unpack(text, text.define(call), units))
 
 
-def _print_fence(text: FunctionText, op: Operation) -> None:
-    fence = cast(wgmma.WgmmaFenceOp, op)
+def _print_fence(text: FunctionText, fence: wgmma.WgmmaFenceOp) -> None:
     _pass_through(text, _FENCE, fence.values, fence.results_)
 
 
@@ -201,8 +198,7 @@ def _print_commit(text: FunctionText, op: Operation) -> None:
     text.emit(asm_call(_COMMIT, "~{memory}", "void", (), "sc"))
 
 
-def _print_wait(text: FunctionText, op: Operation) -> None:
-    wait = cast(wgmma.WgmmaWaitOp, op)
+def _print_wait(text: FunctionText, wait: wgmma.WgmmaWaitOp) -> None:
     template = f"wgmma.wait_group.sync.aligned {wait.pending.data};"
     _pass_through(text, template, wait.values, wait.results_, wait.moved is not None)
 

@@ -25,7 +25,7 @@ from tileiras.dialects.cuda_tile.debug_info import (
     inline_frames,
     source_location,
 )
-from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp, UnreachableOp
+from tileiras.dialects.llvm.control import BrOp, CondBrOp, FuncOp, ReturnOp
 from tileiras.dialects.llvm.memory import DebugValueOp, GlobalOp
 from tileiras.errors import InternalError, SourceLocation
 from tileiras.options import CompileOptions
@@ -197,8 +197,6 @@ class _FunctionPrinter:
                     self._variables.store(op, text)
             case ReturnOp():
                 text.emit("ret void")
-            case UnreachableOp():
-                text.emit("unreachable")
             case _:
                 raise InternalError(f"'{op.name}' has no LLVM form", where=_WHERE)
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntAttr, StringAttr, UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntAttr
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.async_builder import optional, segments
+from tileiras.codegen.llvmir.op_emitter import properties_of
 from tileiras.codegen.llvmir.tcgen05_builder import Tcgen05Builder
 from tileiras.dialects.llvm.memory import GlobalOp
 from tileiras.dialects.llvm.types import GLOBAL, integer_type
@@ -94,7 +95,6 @@ class TmaBuilder(Tcgen05Builder):
         barrier: SSAValue,
         *,
         multicast: SSAValue | None = None,
-        policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
         own_cta: bool = False,
         pair: bool = False,
@@ -106,13 +106,9 @@ class TmaBuilder(Tcgen05Builder):
         `pair`: the barrier may be that of the other CTA of a pair.
         """
         coords = tuple(coordinates)
-        options = (optional(multicast), optional(policy), optional(predicate))
+        options = (optional(multicast), optional(predicate))
         groups = ((target,), (tensor_map,), (barrier,), coords, *options)
-        properties = segments(*groups)
-        if own_cta:
-            properties["own_cta"] = UnitAttr()
-        if pair:
-            properties["pair"] = UnitAttr()
+        properties = segments(*groups) | properties_of(own_cta=own_cta, pair=pair)
         self.append(tma.TmaLoadOp, sum(groups, ()), (), properties)
 
     def tma_store(
@@ -122,33 +118,12 @@ class TmaBuilder(Tcgen05Builder):
         source: SSAValue,
         *,
         reduction: str | None = None,
-        policy: SSAValue | None = None,
         predicate: SSAValue | None = None,
     ) -> None:
         """Starts storing a box from shared memory; writers have run `fence_proxy_async` before."""
-        groups = (
-            (tensor_map,),
-            (source,),
-            tuple(coordinates),
-            optional(policy),
-            optional(predicate),
-        )
-        properties = segments(*groups)
-        if reduction is not None:
-            properties["reduction"] = StringAttr(reduction)
+        groups = ((tensor_map,), (source,), tuple(coordinates), optional(predicate))
+        properties = segments(*groups) | properties_of(reduction=reduction)
         self.append(tma.TmaStoreOp, sum(groups, ()), (), properties)
-
-    def tma_reduce(
-        self,
-        tensor_map: SSAValue,
-        coordinates: Sequence[SSAValue],
-        source: SSAValue,
-        reduction: str = "add",
-        *,
-        predicate: SSAValue | None = None,
-    ) -> None:
-        """Like `tma_store`, combining with what is in memory: add, min, max, and, or, xor."""
-        self.tma_store(tensor_map, coordinates, source, reduction=reduction, predicate=predicate)
 
     def tma_store_commit(self) -> None:
         """Closes this thread's group of stores."""
@@ -156,15 +131,7 @@ class TmaBuilder(Tcgen05Builder):
 
     def tma_store_wait(self, pending: int = 0, *, read: bool = False) -> None:
         """Waits until `pending` groups are left; `read`: only until their sources were read."""
-        properties: dict[str, Attribute] = {"pending": IntAttr(pending)}
-        if read:
-            properties["read"] = UnitAttr()
-        self.append(tma.TmaStoreWaitOp, (), (), properties)
-
-    def cache_policy(self, eviction: str) -> SSAValue:
-        """An L2 policy (i64): evict_first, evict_normal, evict_last, evict_unchanged."""
-        properties = {"eviction": StringAttr(eviction)}
-        return self.value(tma.CachePolicyOp, (), integer_type(64), properties)
+        self.append(tma.TmaStoreWaitOp, (), (), properties_of(pending=pending, read=read))
 
     # tensor maps
 
@@ -197,15 +164,9 @@ class TmaBuilder(Tcgen05Builder):
         lies outside, "zero" or "nan"; `atom`: bytes that the swizzle keeps together, if not 16.
         """
         groups = ((scratch,), (base,), tuple(sizes), tuple(strides), tuple(box))
-        properties: dict[str, Attribute] = {
-            "count": IntAttr(count),
-            "element": StringAttr(element),
-            "swizzle": IntAttr(swizzle),
-            "fill": StringAttr(fill),
-            **segments(*groups),
-        }
-        if atom is not None:
-            properties["atom"] = IntAttr(atom)
+        properties = segments(*groups) | properties_of(
+            count=count, element=element, swizzle=swizzle, fill=fill, atom=atom
+        )
         self.append(tma.FillTensorMapsOp, sum(groups, ()), (), properties)
 
     def publish_tensor_maps(self, scratch: SSAValue, target: SSAValue, count: int) -> None:
@@ -243,10 +204,7 @@ class TmaBuilder(Tcgen05Builder):
         """Where maps with this hash (i32, any) would be kept; `lane` (i32): whose map's words."""
         wide, count = integer_type(64), table.count
         number = self.lshr(self.mul(hash, self.i32(_SPREAD)), self.i32(32 - _KEPT_BITS))
-        smid = self.value(
-            threads.ReadSregOp, (), integer_type(32), {"register": StringAttr("smid")}
-        )
-        copy = self.and_(smid, self.i32(_KEPT_COPIES - 1))
+        copy = self.and_(self._smid(), self.i32(_KEPT_COPIES - 1))
         number = self.add(self.mul(number, self.i32(_KEPT_COPIES)), copy)
         start = self.gep(self.address_of(table.maps), _ROWS * table.slots * table.slot_bytes)
         offset = self.mul(number, self.i32(count * (tma.TENSOR_MAP_BYTES + _KEY_BYTES)))
@@ -273,8 +231,7 @@ class TmaBuilder(Tcgen05Builder):
         return row, self.gep(self.address_of(table.busy), offset)
 
     def _smid(self) -> SSAValue:
-        properties = {"register": StringAttr("smid")}
-        return self.value(threads.ReadSregOp, (), integer_type(32), properties)
+        return self.value(threads.ReadSregOp, (), integer_type(32), properties_of(register="smid"))
 
     def tensor_map(self, maps: SSAValue, index: int) -> SSAValue:
         """Map number `index` of a claimed slot."""

@@ -6,12 +6,12 @@ a failed `assert` of CUDA C++ does. While nothing fails a tile costs one barrier
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import TensorType, i8, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.print_text import escaped
 from tileiras.codegen.lowering.printing import call_printf, text_address
 from tileiras.codegen.lowering.rows import visit_rows
@@ -27,10 +27,8 @@ _ANY_THREAD = (
 )
 
 
-def lower_assert(ctx: KernelLowering, op: Operation) -> None:
+def lower_assert(ctx: KernelLowering, op: aa.AssertOp) -> None:
     """Goes on where the condition holds; else reports, and goes on if the runtime lets it."""
-    if not isinstance(op, aa.AssertOp):
-        raise InternalError("the rule of assert got another operation")
     b = ctx.b
     condition = ctx.value(op.condition)
     failing, after = b.new_block(), b.new_block()
@@ -133,7 +131,7 @@ def _fail(ctx: KernelLowering, op: aa.AssertOp) -> None:
     b.call("__assertfail", None, arguments)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.AssertOp: lower_assert,
 }
 """Assertions by class."""

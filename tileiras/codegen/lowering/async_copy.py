@@ -112,10 +112,8 @@ def _access(
     return view.access(op.vector.data, op.axis.data)
 
 
-def lower_async_copy(ctx: KernelLowering, op: Operation) -> None:
+def lower_async_copy(ctx: KernelLowering, op: tas.AsyncCopyOp) -> None:
     """One copy for each piece; zeros where there is nothing to read."""
-    if not isinstance(op, tas.AsyncCopyOp):
-        raise InternalError("the rule of async_copy got another operation")
     layout = op.layout.data
     pieces = _pieces(op, layout)
     b, access = ctx.b, _access(ctx, op, layout)
@@ -156,10 +154,8 @@ def lower_async_commit_group(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.cp_async_commit()
 
 
-def lower_async_wait_group(ctx: KernelLowering, op: Operation) -> None:
+def lower_async_wait_group(ctx: KernelLowering, op: aa.AsyncWaitGroupOp) -> None:
     """Copies that only write zeros must be over as well before others write there."""
-    if not isinstance(op, aa.AsyncWaitGroupOp):
-        raise InternalError("the rule of async_wait_group got another operation")
     ctx.b.cp_async_wait(op.pending.data if op.pending is not None else 0)
     if op.meet is not None:
         ctx.barrier()
@@ -169,10 +165,8 @@ def lower_async_wait_group(ctx: KernelLowering, op: Operation) -> None:
         ctx.scratch.synchronized()
 
 
-def lower_read_stage(ctx: KernelLowering, op: Operation) -> None:
+def lower_read_stage(ctx: KernelLowering, op: tas.ReadStageOp) -> None:
     """The thread reads its cells; what the copies have filled with zeros gets the padding."""
-    if not isinstance(op, tas.ReadStageOp):
-        raise InternalError("the rule of read_stage got another operation")
     if op.pending is not None:
         ctx.b.cp_async_wait(op.pending.data)
     if op.shared is not None:
@@ -221,10 +215,8 @@ def _padded(
     return b.bitcast(b.select(each, loaded, padding), type)
 
 
-def lower_alloc_tensor(ctx: KernelLowering, op: Operation) -> None:
+def lower_alloc_tensor(ctx: KernelLowering, op: tas.AllocTensorOp) -> None:
     """A variable for a buffer that shares its memory with nobody; others have their place."""
-    if not isinstance(op, tas.AllocTensorOp):
-        raise InternalError("the rule of alloc_tensor got another operation")
     if op.has_place:
         return
     ctx.scratch.reserve(op.bytes)

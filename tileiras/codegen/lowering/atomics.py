@@ -5,14 +5,14 @@ PTX ISA, "atom", "red", "fence.proxy", "griddepcontrol".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tileiras.codegen.lowering.access_order import ordering_of, scope_name
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.pointers import broadcast_first, pointee_of
 from tileiras.codegen.lowering.rows import load_rows, store_rows
 from tileiras.codegen.lowering.types import register_type
@@ -233,10 +233,8 @@ def _is_used(result: SSAValue) -> bool:
     return result.first_use is not None
 
 
-def lower_atomic_rmw(ctx: KernelLowering, op: Operation) -> None:
+def lower_atomic_rmw(ctx: KernelLowering, op: aa.AtomicRMWOp) -> None:
     """Read-modify-write; a masked-off element gives 0."""
-    if not isinstance(op, aa.AtomicRMWOp):
-        raise InternalError("the rule of atomic_rmw got another operation")
     element = register_type(pointee_of(ctx, op.pointers))
     suffix = _suffix(ctx, op.mode.data, element)
     ordering = ordering_of(op)
@@ -252,10 +250,8 @@ def lower_atomic_rmw(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = _publish(ctx, op.result, old)
 
 
-def lower_atomic_cas(ctx: KernelLowering, op: Operation) -> None:
+def lower_atomic_cas(ctx: KernelLowering, op: aa.AtomicCASOp) -> None:
     """Compare bits and swap; a masked-off element gives the value to compare with."""
-    if not isinstance(op, aa.AtomicCASOp):
-        raise InternalError("the rule of atomic_cas got another operation")
     width = bit_width(register_type(pointee_of(ctx, op.pointers)))
     opcode = f"atom.{ordering_of(op).value}.{scope_name(op)}{ctx.state_space}.cas.b{width}"
     elements = _elements(ctx, op.pointers, [op.compare, op.value], op.mask)
@@ -264,10 +260,8 @@ def lower_atomic_cas(ctx: KernelLowering, op: Operation) -> None:
         ctx.values[op.result] = _publish(ctx, op.result, old)
 
 
-def lower_tiled_atomic_red(ctx: KernelLowering, op: Operation) -> None:
+def lower_tiled_atomic_red(ctx: KernelLowering, op: aa.TiledAtomicRedOp) -> None:
     """Combines a tile into memory through a view; nothing happens out of bounds."""
-    if not isinstance(op, aa.TiledAtomicRedOp):
-        raise InternalError("the rule of tiled_atomic_red got another operation")
     if not isinstance(op.value.type, TensorType):
         raise ctx.unsupported("a tile of rank 0")
     layout = ctx.layout(op.value.type)
@@ -296,15 +290,13 @@ def lower_fence_alias(ctx: KernelLowering, op: Operation) -> None:
     ctx.barrier()
 
 
-def lower_grid_dependency(ctx: KernelLowering, op: Operation) -> None:
+def lower_grid_dependency(ctx: KernelLowering, op: aa.GridDependencyOp) -> None:
     """Waits for the grid before, or lets the next one start; older targets have no such grids."""
-    if not isinstance(op, aa.GridDependencyOp):
-        raise InternalError("the rule of grid_dependency got another operation")
     if ctx.target.has(Feature.GRID_DEPENDENCY):
         ctx.b.griddepcontrol("wait" if op.kind.data == "wait" else "launch_dependents")
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.AtomicRMWOp: lower_atomic_rmw,
     aa.AtomicCASOp: lower_atomic_cas,
     aa.TiledAtomicRedOp: lower_tiled_atomic_red,

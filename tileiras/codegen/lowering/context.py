@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -302,3 +303,8 @@ class KernelLowering:
         """Continues at the end of another block, where nothing is known of scratch memory."""
         self.b.at(block)
         self.scratch.unknown()
+
+
+LoweringRule = Callable[[KernelLowering, Any], None]
+"""Lowers the operations of one class."""
+LoweringRules = dict[type[Operation], LoweringRule]

@@ -34,10 +34,8 @@ def block_for(ctx: KernelLowering, values: Sequence[SSAValue]) -> Block:
     return block
 
 
-def lower_if(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+def lower_if(ctx: KernelLowering, op: aa.IfOp, lower_block: LowerBlock) -> None:
     """Branches to one of two blocks; both meet again unless they leave for elsewhere."""
-    if not isinstance(op, aa.IfOp):
-        raise InternalError("the rule of if got another operation")
     then_source, else_source = op.then_region.first_block, op.else_region.first_block
     if then_source is None:
         raise InternalError("an if has no then block", where="lowering")
@@ -59,10 +57,8 @@ def lower_if(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> Non
     ctx.start_block(merge)
 
 
-def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+def lower_for(ctx: KernelLowering, op: aa.ForOp, lower_block: LowerBlock) -> None:
     """Head: compare; body; next iteration: add the step."""
-    if not isinstance(op, aa.ForOp):
-        raise InternalError("the rule of for got another operation")
     source = op.body.block
     if ctx.roles.is_store_warp and ctx.roles.store_loop is op:
         from tileiras.codegen.lowering.store_warp import start_store_loop
@@ -107,10 +103,8 @@ def _has_dot(op: Operation) -> bool:
     return any(isinstance(inner, _DOTS) for inner in op.walk())
 
 
-def lower_loop(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+def lower_loop(ctx: KernelLowering, op: aa.LoopOp, lower_block: LowerBlock) -> None:
     """A body that repeats until a break."""
-    if not isinstance(op, aa.LoopOp):
-        raise InternalError("the rule of loop got another operation")
     if is_spin_loop(op):
         lower_spin_loop(ctx, op, lower_block)
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import (
@@ -27,10 +27,8 @@ from tileiras.dialects.nv_tileas.ways import (
 from tileiras.errors import InternalError
 
 
-def lower_convert_layout(ctx: KernelLowering, op: Operation) -> None:
+def lower_convert_layout(ctx: KernelLowering, op: tas.ConvertLayoutOp) -> None:
     """Moves a tile between two layouts."""
-    if not isinstance(op, tas.ConvertLayoutOp):
-        raise InternalError("the rule of convert_layout got another operation")
     source, target = ctx.layout(op.source.type), ctx.layout(op.result.type)
     ctx.values[op.result] = convert(ctx, ctx.value(op.source), source, target, op.by)
 

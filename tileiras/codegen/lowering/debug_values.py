@@ -6,17 +6,14 @@ flow joins the place holds what the variable has, whichever way was taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.memory import DebugValueOp
 from tileiras.dialects.nv_tileaa.types import PointerType
-from tileiras.errors import InternalError
 
 _BYTE = 8
 
@@ -28,10 +25,8 @@ def type_name(type: Attribute) -> str:
     return str(type).removeprefix("!cuda_tile.")
 
 
-def lower_debug_value(ctx: KernelLowering, op: Operation) -> None:
+def lower_debug_value(ctx: KernelLowering, op: aa.DebugValueOp) -> None:
     """Hands the value on; elements of less than a byte are no variables of a debugger."""
-    if not isinstance(op, aa.DebugValueOp):
-        raise InternalError("the rule of debug_value got another operation")
     element = element_type(op.value.type)
     if storage_bits(element) < _BYTE:
         return
@@ -43,6 +38,4 @@ def lower_debug_value(ctx: KernelLowering, op: Operation) -> None:
     ctx.b.append(DebugValueOp, [ctx.value(op.value)], (), properties)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
-    aa.DebugValueOp: lower_debug_value
-}
+RULES: LoweringRules = {aa.DebugValueOp: lower_debug_value}

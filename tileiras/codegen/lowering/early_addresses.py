@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 from tileiras.dialects.llvm.memory import LoadOp, StoreOp
 from tileiras.dialects.llvm.types import SHARED, bit_width, pointer_type
 from tileiras.dialects.nvvm.access import GuardedLoadOp, GuardedStoreOp
-from tileiras.errors import InternalError
+from tileiras.errors import required
 
 MOST_WORDS = 64
 """Registers that what is computed early may take while a thread waits: more would be spilled."""
@@ -29,9 +29,7 @@ def compute_addresses_early(before: Block, after: Block) -> None:
 
     `before` dominates `after`; what stays is what follows from something that happens there.
     """
-    last = before.last_op
-    if last is None:
-        raise InternalError("a block without a terminator", where="lowering")
+    last = required(before.last_op, "a block without a terminator", "lowering")
     needed = _needed(after)
     if _words(after, needed) > MOST_WORDS:
         return

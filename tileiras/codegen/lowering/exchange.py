@@ -11,12 +11,12 @@ relaxed (as CUTLASS's that follows the making of mbarriers): nothing that was wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering, SentTile, SentTiles
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules, SentTile, SentTiles
 from tileiras.codegen.lowering.staging import memory_element, memory_form, register_form
 from tileiras.codegen.lowering.tensors import cluster_rank
 from tileiras.codegen.lowering.types import register_type
@@ -31,10 +31,8 @@ WORD_BYTES = 4
 MEMORY_ALIGN = 128
 
 
-def lower_share(ctx: KernelLowering, op: Operation) -> None:
+def lower_share(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
     """All of the cluster meet: the reader has announced what it gets, and its memory is free."""
-    if not isinstance(op, aa.ShareTilesOp):
-        raise InternalError("the rule of share_tiles got another operation")
     words = [_words(ctx, tile) for tile in op.tiles]
     masks = [_copies(tile) for tile in op.tiles]
     cells = [-(-_count(each) * WORD_BYTES // CELL_BYTES) for each in words]
@@ -149,10 +147,8 @@ def _send(
         ctx.b.store_async(cell, ctx.b.i32(reader), sent, barrier)
 
 
-def lower_await(ctx: KernelLowering, op: Operation) -> None:
+def lower_await(ctx: KernelLowering, op: aa.AwaitSharedOp) -> None:
     """All threads wait for all tiles."""
-    if not isinstance(op, aa.AwaitSharedOp):
-        raise InternalError("the rule of await_shared got another operation")
     ctx.b.mbarrier_wait(ctx.exchanges[op.exchange].barrier, ctx.b.i32(0), of_cluster=True)
 
 
@@ -180,7 +176,7 @@ def lower_read(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = register_form(ctx, b.concat(parts), element)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ShareTilesOp: lower_share,
     aa.SendSharedOp: lower_send,
     aa.AwaitSharedOp: lower_await,

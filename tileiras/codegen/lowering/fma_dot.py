@@ -7,13 +7,13 @@ common are computed together: every operand is staged once and read once for eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IntegerType, f32, i32
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.fma_operands import Factor, plan_factor
 from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.types import element_type, register_type
@@ -21,7 +21,6 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.attributes import Signedness, SignednessAttr
 from tileiras.dialects.llvm.types import bit_width, lanes_of, scalar_of, vector_type
-from tileiras.errors import InternalError
 
 _UNROLLED = 512
 """Multiply-adds of a thread in one iteration over k: enough to hide what the loop itself costs."""
@@ -45,14 +44,12 @@ class _Product:
     negates: bool
 
 
-def lower_fma_dot(ctx: KernelLowering, op: Operation) -> None:
+def lower_fma_dot(ctx: KernelLowering, op: tas.FmaDotOp) -> None:
     """For each k: every thread multiplies its rows of A with its columns of B.
 
     The operands lie in shared memory, in the accumulator's type, as many parts of K at a time as
     fit; the loop over k is a loop of the program, so that code size does not depend on K.
     """
-    if not isinstance(op, tas.FmaDotOp):
-        raise InternalError("the rule of fma_dot got another operation")
     if op.result not in ctx.values:
         _Group(ctx, op).lower()
 
@@ -243,7 +240,7 @@ def _plain(value: SSAValue) -> SSAValue:
     return value
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tas.FmaDotOp: lower_fma_dot,
 }
 """Products by class."""

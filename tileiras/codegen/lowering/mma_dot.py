@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.dot_operands import (
     FragmentSteps,
     RegisterOperand,
@@ -33,7 +33,6 @@ from tileiras.dialects.layout.offsets import storage_bytes
 from tileiras.dialects.layout.operands import placed_operand, plan_operand
 from tileiras.dialects.layout.scales import ScaleWords
 from tileiras.dialects.llvm.types import bit_width
-from tileiras.errors import InternalError
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
@@ -49,13 +48,11 @@ _Key = tuple[SSAValue, int]
 """What tells operands apart: the value, and 0 where it is the left operand, 1 the right one."""
 
 
-def lower_mma_dot(ctx: KernelLowering, op: Operation) -> None:
+def lower_mma_dot(ctx: KernelLowering, op: MmaProduct) -> None:
     """Stages what is not in fragments, then multiplies step by step along K.
 
     Products next to each other that read a staged operand in common do so together.
     """
-    if not isinstance(op, MmaProduct):
-        raise InternalError("the rule of mma_dot got another operation")
     if op.result in ctx.values:
         return
     atom = get_mma_atom(op.atom.data)
@@ -320,7 +317,7 @@ def _multiply(
     return ctx.b.concat(parts)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tas.MmaDotOp: lower_mma_dot,
     tas.MmaScaledDotOp: lower_mma_dot,
 }

@@ -7,13 +7,11 @@ be aligned, and no bound may split a pair. PTX ISA, "multimem.ld_reduce", "multi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.padding import padding_bits
 from tileiras.codegen.lowering.views import TileAccess, ViewAddressing, gather_order
 from tileiras.dialects import nv_tileaa as aa
@@ -89,10 +87,8 @@ def _order(ctx: KernelLowering, op: MultimemOp) -> str:
     return order.order if order.order == "weak" else f"{order.order}.{order.scope}"
 
 
-def lower_multimem_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_load(ctx: KernelLowering, op: aa.MultimemLoadOp) -> None:
     """`multimem.ld_reduce` of every word; out of bounds the padding value."""
-    if not isinstance(op, aa.MultimemLoadOp):
-        raise InternalError("the rule of multimem_load got another operation")
     b = ctx.b
     view, access = _access(ctx, op, op.result)
     element = vector_type(view.element, len(access.registers))
@@ -133,22 +129,18 @@ def _write(ctx: KernelLowering, op: MultimemOp, value: SSAValue, operation: str,
         b.inline_asm(template, constraints, None, lanes, side_effects=True)
 
 
-def lower_multimem_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_store(ctx: KernelLowering, op: aa.MultimemStoreOp) -> None:
     """`multimem.st` of every word."""
-    if not isinstance(op, aa.MultimemStoreOp):
-        raise InternalError("the rule of multimem_store got another operation")
     _write(ctx, op, op.value, "st", "")
 
 
-def lower_multimem_reduce(ctx: KernelLowering, op: Operation) -> None:
+def lower_multimem_reduce(ctx: KernelLowering, op: aa.MultimemReduceOp) -> None:
     """`multimem.red` of every word."""
-    if not isinstance(op, aa.MultimemReduceOp):
-        raise InternalError("the rule of multimem_reduce got another operation")
     element = view_type_of(op.view).memref.element_type
     _write(ctx, op, op.value, "red", _reduction(op.reduction.data, element))
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.MultimemLoadOp: lower_multimem_load,
     aa.MultimemStoreOp: lower_multimem_store,
     aa.MultimemReduceOp: lower_multimem_reduce,

@@ -6,12 +6,10 @@ of one element, or the elements of one byte, are the lowest registers of a threa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import FloatTF32Type, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import register_type
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm.types import integer_type, lanes_of, vector_type
@@ -23,10 +21,8 @@ _TF32_MASK = 0xFFFFE000
 """A tf32 in a register is an f32 with 13 zero bits below."""
 
 
-def lower_pack(ctx: KernelLowering, op: Operation) -> None:
+def lower_pack(ctx: KernelLowering, op: aa.PackOp) -> None:
     """Elements become bytes, the first in the lowest bits."""
-    if not isinstance(op, aa.PackOp):
-        raise InternalError("the rule of pack got another operation")
     value, bits = ctx.value(op.source), packed_bits(op.source.type)
     if bits < BITS_OF_BYTE:
         _check_layouts(ctx, op.source, op.result, BITS_OF_BYTE // bits)
@@ -93,7 +89,7 @@ def split_bits(ctx: KernelLowering, value: SSAValue, bits: int) -> SSAValue:
     return b.shuffle(b.concat(parts), None, order)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.PackOp: lower_pack,
     aa.UnpackOp: lower_unpack,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.llvmir.memory_builder import WEAK, MemoryOrder
 from tileiras.codegen.lowering.access_order import memory_order
@@ -34,10 +34,8 @@ def pointee_of(ctx: KernelLowering, pointers: SSAValue) -> Attribute:
     return pointer.pointee
 
 
-def lower_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_load(ctx: KernelLowering, op: tas.LoadOp) -> None:
     """Gathers; masked-off elements get `other` (zero if there is none)."""
-    if not isinstance(op, tas.LoadOp):
-        raise InternalError("the rule of load got another operation")
     if not isinstance(op.result.type, TensorType):
         _lower_scalar_load(ctx, op)
         return
@@ -116,10 +114,8 @@ def broadcast_first(ctx: KernelLowering, value: SSAValue) -> SSAValue:
     return ctx.b.load(region, value.type, size, volatile=True)
 
 
-def lower_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_store(ctx: KernelLowering, op: tas.StoreOp) -> None:
     """Scatters; each element is written once, by the thread that owns it."""
-    if not isinstance(op, tas.StoreOp):
-        raise InternalError("the rule of store got another operation")
     pointee = pointee_of(ctx, op.pointers)
     guard = ctx.value(op.mask) if op.mask is not None else None
     value = ctx.value(op.value)

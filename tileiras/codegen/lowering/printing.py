@@ -6,13 +6,12 @@ a longer print holds a lock while it makes several, so that tile blocks do not m
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.print_text import MAX_ARGUMENTS, Brackets, split_format
 from tileiras.codegen.lowering.rows import store_rows, visit_rows
 from tileiras.dialects import nv_tileaa as aa
@@ -38,10 +37,8 @@ class _Call:
     arguments: list[SSAValue] = field(default_factory=list)
 
 
-def lower_print(ctx: KernelLowering, op: Operation) -> None:
+def lower_print(ctx: KernelLowering, op: aa.PrintOp) -> None:
     """Prints the format; scalars once, tiles as nested lists."""
-    if not isinstance(op, aa.PrintOp):
-        raise InternalError("the rule of print got another operation")
     locked = needs_lock(ctx, op)
     if locked:
         with ctx.first_thread():
@@ -203,7 +200,7 @@ class _Printer:
         return b.select(b.icmp("eq", chunk, b.i32(0)), opening, format)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.PrintOp: lower_print,
 }
 """Prints by class."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, SWIZZLE_ROWS, thread_rows
 from tileiras.codegen.lowering.context import KernelLowering
@@ -61,10 +61,8 @@ class _Rows:
     skipped: SSAValue | None
 
 
-def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
+def lower_producer_skip(ctx: KernelLowering, op: pl.ProducerSkipOp) -> None:
     """Sets the producer's position behind the stages that are filled by the prologue."""
-    if not isinstance(op, pl.ProducerSkipOp):
-        raise InternalError("the rule of producer_skip got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     lower, upper = ctx.value(op.lower), ctx.value(op.upper)
     step = b.int_cast(ctx.value(op.step), i64)
@@ -84,10 +82,8 @@ def lower_producer_skip(ctx: KernelLowering, op: Operation) -> None:
     parity.set(b, b.zext(wraps, i32))
 
 
-def lower_prologue_fill(ctx: KernelLowering, op: Operation) -> None:
+def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
     """All copies of a stage, stage after stage; then the arrivals that the producer would do."""
-    if not isinstance(op, pl.PrologueFillOp):
-        raise InternalError("the rule of prologue_fill got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     loads = _loads(ctx, op)
     step = b.int_cast(ctx.value(op.step), i64)

@@ -7,14 +7,14 @@ and all read what they need. So no more than one slice is ever in shared memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.llvmir.folding import constant_int
 from tileiras.codegen.lowering.addressing import coordinates
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.convert_layout import convert_from
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
@@ -29,10 +29,8 @@ Shape = tuple[int, ...]
 # extract
 
 
-def lower_extract(ctx: KernelLowering, op: Operation) -> None:
+def lower_extract(ctx: KernelLowering, op: aa.ExtractOp) -> None:
     """One slice of a tile that is a grid of slices."""
-    if not isinstance(op, aa.ExtractOp):
-        raise InternalError("the rule of extract got another operation")
     value, source = ctx.value(op.source), ctx.layout(op.source.type)
     wanted = ctx.layout(op.result.type)
     if not is_unit(source):
@@ -110,10 +108,8 @@ def _choose_registers(
 # insert
 
 
-def lower_insert(ctx: KernelLowering, op: Operation) -> None:
+def lower_insert(ctx: KernelLowering, op: aa.InsertOp) -> None:
     """A tile with one slice replaced: threads choose per element between two tiles."""
-    if not isinstance(op, aa.InsertOp):
-        raise InternalError("the rule of insert got another operation")
     source, wanted = ctx.layout(op.source.type), ctx.layout(op.result.type)
     if ctx.layout(op.destination.type) != wanted or source != within_slice(wanted, source.shape):
         raise _not_ready(ctx)
@@ -157,7 +153,7 @@ def lower_cat(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = ctx.b.shuffle(ctx.value(op.lhs), ctx.value(op.rhs), order)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ExtractOp: lower_extract,
     aa.InsertOp: lower_insert,
     aa.CatOp: lower_cat,

@@ -5,13 +5,11 @@ If the body is not known to commute, elements are combined in the order of their
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import ArrayAttr, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from tileiras.codegen.lowering.combine_body import CombineBody
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.extreme_places import find_extremes
 from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
@@ -33,10 +31,8 @@ from tileiras.dialects.nv_tileas.ways import (
 from tileiras.errors import InternalError
 
 
-def lower_reduce(ctx: KernelLowering, op: Operation) -> None:
+def lower_reduce(ctx: KernelLowering, op: aa.ReduceOp) -> None:
     """Combines along one axis; every thread that holds a row's elements holds its result."""
-    if not isinstance(op, aa.ReduceOp):
-        raise InternalError("the rule of reduce got another operation")
     steps = op.attributes.get(STEPS)
     if not isinstance(steps, ArrayAttr):
         raise ctx.contradiction("has no steps: tileas-legalize-reduce comes before")
@@ -134,7 +130,7 @@ def _finish(
         ctx.values[result] = value
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ReduceOp: lower_reduce,
 }
 """Reductions by class."""

@@ -6,15 +6,15 @@ else computes addresses, and a warp stores whole rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 from xdsl.dialects.builtin import IntAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.row_stages import ACCESS_BYTES, RowStage, stage_of_layout
 from tileiras.codegen.lowering.addressing import register_coordinates, thread_coordinate
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.pointers import pointee_of
 from tileiras.codegen.lowering.types import storage_bits
 from tileiras.dialects import nv_tileas as tas
@@ -28,10 +28,8 @@ ALIGN = 128
 """Bytes: where the buffer starts."""
 
 
-def lower_store_rows(ctx: KernelLowering, op: Operation) -> None:
+def lower_store_rows(ctx: KernelLowering, op: tas.StoreRowsOp) -> None:
     """Part by part: all threads write, then store."""
-    if not isinstance(op, tas.StoreRowsOp):
-        raise InternalError("the rule of store_rows got another operation")
     b, bits = ctx.b, storage_bits(pointee_of(ctx, op.pointers))
     layout, by_rows = ctx.layout(op.value.type), ctx.layout(op.pointers.type)
     stage = stage_of_layout(layout, ctx.num_warps // WARPGROUP_WARPS, bits)
@@ -149,6 +147,6 @@ def _store(
         b.masked_store(*store, ACCESS_BYTES)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tas.StoreRowsOp: lower_store_rows,
 }

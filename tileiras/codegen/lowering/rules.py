@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 
 from xdsl.ir import Block, Operation
 
 from tileiras.codegen.lowering.async_copy import ASYNC_COPY_RULES
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRule, LoweringRules
 from tileiras.codegen.lowering.control_flow import (
     lower_break,
     lower_continue,
@@ -44,15 +43,13 @@ from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
 from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
 from tileiras.errors import CompileError, note_origin
 
-LoweringRule = Callable[[KernelLowering, Operation], None]
-
 _CONTROL_FLOW = {
     aa.IfOp: lower_if,
     aa.ForOp: lower_for,
     aa.LoopOp: lower_loop,
 }
 
-RULES: dict[type[Operation], LoweringRule] = {
+RULES: LoweringRules = {
     aa.ContinueOp: lower_continue,
     aa.BreakOp: lower_break,
     aa.ReturnOp: lower_return,

@@ -7,11 +7,9 @@ memory, too, cp.async copies words; else a thread loads the scales one by one an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from xdsl.ir import SSAValue
 
-from xdsl.ir import Operation, SSAValue
-
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.view_copies import GROUP, Bounds, Chunk, ViewCopies, thread_chunks
 from tileiras.codegen.lowering.views import ViewAddressing
 from tileiras.dialects.layout.scale_factors import WORD_BLOCKS, scale_terms
@@ -19,13 +17,10 @@ from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
-from tileiras.errors import InternalError
 
 
-def lower_scales_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_scales_load(ctx: KernelLowering, op: ScalesLoadOp) -> None:
     """Every thread copies its words."""
-    if not isinstance(op, ScalesLoadOp):
-        raise InternalError("the rule of scales_load got another operation")
     ScaleCopies(ctx, op).copy_tile()
 
 
@@ -76,7 +71,7 @@ class ScaleCopies(ViewCopies):
         return b.zero(whole) if total is None else total
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     ScalesLoadOp: lower_scales_load,
 }
 """Copies of scales by class."""

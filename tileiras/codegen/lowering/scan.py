@@ -15,13 +15,13 @@ A reverse scan is the same with all bits of the coordinate flipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.combine_body import CombineBody
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
@@ -35,13 +35,10 @@ from tileiras.dialects.layout.axis_bits import (
 )
 from tileiras.dialects.llvm.types import lanes_of
 from tileiras.dialects.nv_tileas.ways import TOTALS, RegroupAttr
-from tileiras.errors import InternalError
 
 
-def lower_scan(ctx: KernelLowering, op: Operation) -> None:
+def lower_scan(ctx: KernelLowering, op: aa.ScanOp) -> None:
     """Inclusive prefixes along one axis."""
-    if not isinstance(op, aa.ScanOp):
-        raise InternalError("the rule of scan got another operation")
     axis = op.dim.value.data
     layout = ctx.layout(op.operands[0].type)
     if not is_unit(layout) or ctx.layout(op.results[0].type) != layout:
@@ -320,7 +317,7 @@ def _lowest_level(bits: Sequence[AxisBit]) -> list[AxisBit]:
     return level
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     aa.ScanOp: lower_scan,
 }
 """Scans by class."""

@@ -155,14 +155,12 @@ def start_store_loop(ctx: KernelLowering, loop: aa.ForOp) -> None:
     make_own_store_maps(ctx, ctx.roles.own_store_maps)
 
 
-def lower_store_stage(ctx: KernelLowering, op: Operation) -> None:
+def lower_store_stage(ctx: KernelLowering, op: ts.StoreStageOp) -> None:
     """Issues the copies of a tile's stages, one stage of every warpgroup after another.
 
     Stages are handed back as late as the pipeline allows without anyone waiting for it, so that as
     many copies as possible are under way, and all of them at the end of the tile.
     """
-    if not isinstance(op, ts.StoreStageOp):
-        raise InternalError("the rule of store_stage got another operation")
     b, pipeline, type = ctx.b, ctx.roles.store_pipeline(op.pipeline), view_type_of(op.view)
     layout = held_layout(type.tile_shape, pipeline.warpgroups, _held(op))
     tile = cut_tile(layout, pipeline.warpgroups, storage_bits(type.memref.element_type))

@@ -22,7 +22,7 @@ from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, pointer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 
 SLOTS = 2
 """Policy: answers that may be read at a time; a power of two."""
@@ -39,9 +39,7 @@ LANES = 32
 
 def reserve_slots(ctx: KernelLowering, switch: pl.AgentSwitchOp) -> None:
     """Memory for the answers and their mbarriers."""
-    func = switch.parent_op()
-    if func is None:
-        raise InternalError("warp roles outside of a kernel", where="taken blocks")
+    func = required(switch.parent_op(), "warp roles outside of a kernel", "taken blocks")
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and op.takes_over is not None]
     name = ctx.symbols.unique("taken")
     made = llvm_memory.GlobalOp.make(name, _BYTES, SHARED, _BYTES)

@@ -20,7 +20,7 @@ from tileiras.codegen.atoms.tcgen05 import (
     Tcgen05Kind,
     get_tcgen05_kind,
 )
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.elementwise.packed import is_packed, packed_arithmetic
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, SumPipeline, TensorMemory, Variable
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_columns_end
@@ -56,10 +56,8 @@ _OfBlock = (
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
-def lower_create_accumulator(ctx: KernelLowering, op: Operation) -> None:
+def lower_create_accumulator(ctx: KernelLowering, op: tc.CreateAccumulatorOp) -> None:
     """Reserves mbarriers; the first one also the cell for the address."""
-    if not isinstance(op, tc.CreateAccumulatorOp):
-        raise InternalError("the rule of create_accumulator got another operation")
     if ctx.roles.tensor_memory is None:
         cell = llvm_memory.GlobalOp.make(ctx.symbols.unique("tmem"), BARRIER_BYTES, SHARED, 8)
         ctx.add_globals(cell)
@@ -135,10 +133,8 @@ def lower_create_left_operand(ctx: KernelLowering, op: Operation) -> None:
     tensor_memory(ctx).pipelines[op.result] = pipeline
 
 
-def lower_product_warp(ctx: KernelLowering, op: Operation) -> None:
+def lower_product_warp(ctx: KernelLowering, op: tc.ProductWarpOp) -> None:
     """Its program is written where the warps part."""
-    if not isinstance(op, tc.ProductWarpOp):
-        raise InternalError("the rule of product_warp got another operation")
     memory = tensor_memory(ctx)
     memory.product_warp = op
     scaled = [inner for inner in op.walk() if isinstance(inner, Tcgen05DotScaledOp)]
@@ -172,10 +168,8 @@ def start_product_warp(ctx: KernelLowering) -> None:
         memory.leader = b.and_(memory.leader, is_first)
 
 
-def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
+def lower_accumulator_acquire(ctx: KernelLowering, op: tc.AccumulatorAcquireOp) -> None:
     """Waits until the consumers have loaded what was in the stage, or stored what is to be."""
-    if not isinstance(op, tc.AccumulatorAcquireOp):
-        raise InternalError("the rule of accumulator_acquire got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
     parity = pipeline.parity.get(b)
@@ -188,13 +182,11 @@ def lower_accumulator_acquire(ctx: KernelLowering, op: Operation) -> None:
         pipeline.adds.set(b, b.i32(int(pipeline.is_filled)))
 
 
-def lower_tcgen05_dot(ctx: KernelLowering, op: Operation) -> None:
+def lower_tcgen05_dot(ctx: KernelLowering, op: tc.Tcgen05DotOp) -> None:
     """Instructions for all blocks of 128 rows and of 256 columns, along K.
 
     Those of a pair of CTAs have the rows of both, and half of the columns of each.
     """
-    if not isinstance(op, tc.Tcgen05DotOp):
-        raise InternalError("the rule of tcgen05_dot got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_tcgen05_kind(op.kind.data)
     left, rhs = _left_operand(ctx, op.lhs, kind), operand_in_stage(op.rhs, 0)
@@ -273,14 +265,12 @@ def _names(op: tc.Tcgen05DotOp) -> tuple[str, str]:
     return lhs, rhs
 
 
-def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
+def lower_stage_release(ctx: KernelLowering, op: tc.StageReleaseOp) -> None:
     """The tensor core hands the newest stage back when it has read it.
 
     To all CTAs of the cluster that fill it. Of a pair, whose second CTA tells the first one here
     that its stage is full, to both.
     """
-    if not isinstance(op, tc.StageReleaseOp):
-        raise InternalError("the rule of stage_release got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, _ = pipeline.held(ctx)
     everyone = None
@@ -295,10 +285,8 @@ def lower_stage_release(ctx: KernelLowering, op: Operation) -> None:
     b.tcgen05_commit(empty, memory.leader, everyone, pipeline.is_paired)
 
 
-def lower_accumulator_commit(ctx: KernelLowering, op: Operation) -> None:
+def lower_accumulator_commit(ctx: KernelLowering, op: tc.AccumulatorCommitOp) -> None:
     """The stage is full when all products issued so far are done."""
-    if not isinstance(op, tc.AccumulatorCommitOp):
-        raise InternalError("the rule of accumulator_commit got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     full, both = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline)), None
@@ -331,13 +319,11 @@ def _wait_for_sum(ctx: KernelLowering, pipeline: SumPipeline) -> None:
     b.tcgen05_fence("after_thread_sync")
 
 
-def lower_accumulator_scale(ctx: KernelLowering, op: Operation) -> None:
+def lower_accumulator_scale(ctx: KernelLowering, op: tc.AccumulatorScaleOp) -> None:
     """Waits for the product before, and multiplies what it left.
 
     A warp all of whose factors are one leaves its part as it is.
     """
-    if not isinstance(op, tc.AccumulatorScaleOp):
-        raise InternalError("the rule of accumulator_scale got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     factors, layout = ctx.value(op.factors), ctx.layout(op.factors.type)
     _wait_for_sum(ctx, pipeline)
@@ -382,10 +368,8 @@ def _are_ones(ctx: KernelLowering, factors: SSAValue) -> SSAValue:
     return found
 
 
-def lower_accumulator_fill(ctx: KernelLowering, op: Operation) -> None:
+def lower_accumulator_fill(ctx: KernelLowering, op: tc.AccumulatorFillOp) -> None:
     """Stores this warp's part, and hands the stage to the products, each warp for itself."""
-    if not isinstance(op, tc.AccumulatorFillOp):
-        raise InternalError("the rule of accumulator_fill got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.accumulator)
     rows, columns = ctx.layout(op.value.type).shape
     address, (repeats, offsets) = own_part(ctx, (rows, columns), op.shape.data, pipeline)
@@ -396,10 +380,8 @@ def lower_accumulator_fill(ctx: KernelLowering, op: Operation) -> None:
     _release(ctx, empty, pipeline.is_paired)
 
 
-def lower_accumulator_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_accumulator_load(ctx: KernelLowering, op: tc.AccumulatorLoadOp) -> None:
     """Waits, loads this warp's part, and hands the stage back, each warp for itself."""
-    if not isinstance(op, tc.AccumulatorLoadOp):
-        raise InternalError("the rule of accumulator_load got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.accumulator)
     stage = pipeline.stage.get(b)
@@ -433,10 +415,8 @@ def _release(ctx: KernelLowering, barrier: SSAValue, of_pair: bool = False) -> N
         b.mbarrier_arrive(barrier, cluster_cta=other, predicate=first)
 
 
-def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_left_operand_store(ctx: KernelLowering, op: tc.LeftOperandStoreOp) -> None:
     """Waits for the products that read what was there, stores, and gives it to the next ones."""
-    if not isinstance(op, tc.LeftOperandStoreOp):
-        raise InternalError("the rule of left_operand_store got another operation")
     b, layout = ctx.b, ctx.layout(op.tile.type)
     pipeline, value = tensor_memory(ctx).pipeline(op.left), ctx.value(op.tile)
     stage, block = pipeline.stage.get(b), own_block(ctx, pipeline)
@@ -454,20 +434,16 @@ def lower_left_operand_store(ctx: KernelLowering, op: Operation) -> None:
     pipeline.advance(b)
 
 
-def lower_left_operand_wait(ctx: KernelLowering, op: Operation) -> None:
+def lower_left_operand_wait(ctx: KernelLowering, op: tc.LeftOperandWaitOp) -> None:
     """Waits until all consumers have stored their parts."""
-    if not isinstance(op, tc.LeftOperandWaitOp):
-        raise InternalError("the rule of left_operand_wait got another operation")
     b, pipeline = ctx.b, tensor_memory(ctx).pipeline(op.left)
     full = pipeline.full_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
     b.mbarrier_wait(full, pipeline.parity.get(b))
     b.tcgen05_fence("after_thread_sync")
 
 
-def lower_left_operand_release(ctx: KernelLowering, op: Operation) -> None:
+def lower_left_operand_release(ctx: KernelLowering, op: tc.LeftOperandReleaseOp) -> None:
     """The tensor core hands the place back when it has read it."""
-    if not isinstance(op, tc.LeftOperandReleaseOp):
-        raise InternalError("the rule of left_operand_release got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline = memory.pipeline(op.left)
     empty = pipeline.empty_barrier(b, pipeline.stage.get(b), _block(op, pipeline))
@@ -495,7 +471,7 @@ def _zeros_unless(ctx: KernelLowering, condition: SSAValue, value: SSAValue) -> 
     return b.select(condition if count is None else b.splat(condition, count), value, zero)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     tc.CreateAccumulatorOp: lower_create_accumulator,
     tc.ProductWarpOp: lower_product_warp,
     tc.AccumulatorAcquireOp: lower_accumulator_acquire,

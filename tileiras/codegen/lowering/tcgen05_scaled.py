@@ -7,16 +7,14 @@ it, nor between these and the next copy to the same columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.tcgen05 import MOST_N
 from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_scaled_kind
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.scale_rows import put_in_chunks
 from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
@@ -38,10 +36,8 @@ from tileiras.errors import InternalError
 _F4 = "e2m1"
 
 
-def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
+def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> None:
     """Copies the scales, then issues instructions for all blocks of rows and columns, along K."""
-    if not isinstance(op, Tcgen05DotScaledOp):
-        raise InternalError("the rule of tcgen05_dot_scaled got another operation")
     b, memory = ctx.b, tensor_memory(ctx)
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
@@ -166,7 +162,7 @@ def _names(op: Tcgen05DotScaledOp, kind: ScaledKind) -> tuple[str, str]:
     return lhs, rhs
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     Tcgen05DotScaledOp: lower_tcgen05_dot_scaled,
 }
 """Block-scaled products by class."""

@@ -25,10 +25,8 @@ from tileiras.errors import InternalError
 _AXES = ("x", "y", "z")
 
 
-def lower_constant(ctx: KernelLowering, op: Operation) -> None:
+def lower_constant(ctx: KernelLowering, op: aa.ConstantOp) -> None:
     """A splat is an immediate; other data lies in constant memory, read at the coordinates."""
-    if not isinstance(op, aa.ConstantOp):
-        raise InternalError("the rule of constant got another operation")
     type = ctx.lowered_type(op.result.type)
     bits = element_bits(op.value)
     if is_splat(bits) or not isinstance(op.result.type, TensorType):
@@ -149,10 +147,8 @@ def leave_idle_clusters(ctx: KernelLowering, axis: int) -> None:
     ctx.start_block(busy)
 
 
-def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:
+def lower_cluster_rank(ctx: KernelLowering, op: aa.GetClusterRankOp) -> None:
     """The CTA's number in its cluster, or along one of its dims."""
-    if not isinstance(op, aa.GetClusterRankOp):
-        raise InternalError("the rule of get_cluster_rank got another operation")
     b, rank = ctx.b, cluster_rank(ctx)
     if op.stride is not None and op.count is not None:
         by = op.stride.data.bit_length() - 1
@@ -160,10 +156,8 @@ def lower_cluster_rank(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.results[0]] = rank
 
 
-def lower_cluster_place(ctx: KernelLowering, op: Operation) -> None:
+def lower_cluster_place(ctx: KernelLowering, op: aa.GetClusterPlaceOp) -> None:
     """The CTA's row in its cluster, and its place in the row."""
-    if not isinstance(op, aa.GetClusterPlaceOp):
-        raise InternalError("the rule of get_cluster_place got another operation")
     b, rank, size = ctx.b, cluster_rank(ctx), ctx.value(op.size)
     ctx.values[op.row] = b.udiv(rank, size)
     ctx.values[op.column] = b.and_(rank, b.sub(size, b.i32(1)))

@@ -52,10 +52,8 @@ def view_operand(
     return ctx.value(dynamic[sum(value == DYNAMIC for value in statics[:dim])])
 
 
-def lower_producer_acquire(ctx: KernelLowering, op: Operation) -> None:
+def lower_producer_acquire(ctx: KernelLowering, op: pl.ProducerAcquireOp) -> None:
     """Waits until the stage has been handed back, then announces what TMA will bring."""
-    if not isinstance(op, pl.ProducerAcquireOp):
-        raise InternalError("the rule of producer_acquire got another operation")
     pipeline = ctx.roles.pipeline(op.pipeline)
     b = ctx.b
     stage, parity = pipeline.position(ctx)
@@ -91,10 +89,8 @@ def lower_producer_commit(ctx: KernelLowering, op: Operation) -> None:
     pipeline.advance(ctx)
 
 
-def lower_producer_tail(ctx: KernelLowering, op: Operation) -> None:
+def lower_producer_tail(ctx: KernelLowering, op: pl.ProducerTailOp) -> None:
     """Waits until all copies have landed, so that the tensor maps may be given up."""
-    if not isinstance(op, pl.ProducerTailOp):
-        raise InternalError("the rule of producer_tail got another operation")
     wait_for_copies(ctx, op.pipeline, handed_back=op.handed_back is not None)
 
 
@@ -134,10 +130,8 @@ def wait_for_copies(ctx: KernelLowering, value: SSAValue, *, handed_back: bool =
     parity.set(b, before)
 
 
-def lower_tma_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_tma_load(ctx: KernelLowering, op: pl.TmaLoadOp) -> None:
     """A copy per box. Boxes of a tile that is the same in all CTAs of the cluster are divided."""
-    if not isinstance(op, pl.TmaLoadOp):
-        raise InternalError("the rule of tma_load got another operation")
     b, type = ctx.b, view_type_of(op.view)
     if op.halved is not None:
         type = half_of(type, op.halved.data)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.reductions import tma_reduction
 from tileiras.codegen.atoms.store_pieces import BUFFERS, piece_bytes
@@ -36,10 +36,8 @@ class Buffers:
     count: int
 
 
-def lower_tma_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_tma_store(ctx: KernelLowering, op: ts.TmaStoreOp) -> None:
     """All pieces of a tile, one after another."""
-    if not isinstance(op, ts.TmaStoreOp):
-        raise InternalError("the rule of tma_store got another operation")
     bits = storage_bits(view_type_of(op.view).memref.element_type)
     tile = cut_tile(ctx.layout(op.value.type), ctx.num_warps // 4, bits)
     pieces = tile.pieces

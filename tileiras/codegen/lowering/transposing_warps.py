@@ -14,16 +14,14 @@ from tileiras.codegen.lowering.types import storage_bits
 from tileiras.codegen.lowering.wgmma_smem_transpose import Transposition
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import is_in_smem
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 
 AT_ONCE = 2
 """Policy: blocks that are loaded before the first is stored: the warps have few registers."""
 
 
-def lower_transpose_warps(ctx: KernelLowering, op: Operation) -> None:
+def lower_transpose_warps(ctx: KernelLowering, op: wg.TransposeWarpsOp) -> None:
     """Its program is written where the warps part."""
-    if not isinstance(op, wg.TransposeWarpsOp):
-        raise InternalError("the rule of transpose_warps got another operation")
     ctx.roles.transposer = op
 
 
@@ -31,9 +29,7 @@ def lower_transpose_tile(ctx: KernelLowering, op: Operation) -> None:
     """The warps divide the columns; each thread lets the asynchronous proxy see what it wrote."""
     if not isinstance(op, wg.TransposeTileOp) or not is_in_smem(op.tile.type):
         raise InternalError("the rule of transpose_tile got another operation")
-    program = ctx.roles.transposer
-    if program is None:
-        raise InternalError("a tile is transposed in no program", where="wgmma")
+    program = required(ctx.roles.transposer, "a tile is transposed in no program", "wgmma")
     b, type, pipeline = ctx.b, op.tile.type, ctx.roles.pipeline(op.pipeline)
     k, columns = type.shape
     operand = SharedOperand("k", columns, k, storage_bits(type.element_type), op.swizzle.data)

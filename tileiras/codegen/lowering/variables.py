@@ -7,13 +7,11 @@ device runtime, is allocated when the tile block starts, and is freed when it re
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from xdsl.dialects.builtin import i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.constants import element_bits
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.types import element_type, storage_bits
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import SymbolVisibility
@@ -52,10 +50,8 @@ def lower_global(op: aa.GlobalOp) -> llvm_memory.GlobalOp:
     )
 
 
-def lower_get_global(ctx: KernelLowering, op: Operation) -> None:
+def lower_get_global(ctx: KernelLowering, op: aa.GetGlobalOp) -> None:
     """The address of a global."""
-    if not isinstance(op, aa.GetGlobalOp):
-        raise InternalError("the rule of get_global got another operation")
     name = op.symbol.root_reference.data
     variable = ctx.module_globals.get(name)
     if variable is None:
@@ -106,10 +102,8 @@ def free_heap(ctx: KernelLowering) -> None:
             ctx.b.call("free", None, [ctx.b.inttoptr(raw, _GENERIC)])
 
 
-def lower_alloca(ctx: KernelLowering, op: Operation) -> None:
+def lower_alloca(ctx: KernelLowering, op: aa.AllocaOp) -> None:
     """The address of the variable; traps where the heap had no room for it."""
-    if not isinstance(op, aa.AllocaOp):
-        raise InternalError("the rule of alloca got another operation")
     align = op.alignment.value.data
     if op.is_global is not None:
         ctx.values[op.result] = _checked(ctx, ctx.heap[op], align)
@@ -131,7 +125,7 @@ def _checked(ctx: KernelLowering, raw: SSAValue, align: int) -> SSAValue:
     return b.and_(b.add(raw, b.i64(align - 1)), b.i64(-align))
 
 
-VARIABLE_RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+VARIABLE_RULES: LoweringRules = {
     aa.GetGlobalOp: lower_get_global,
     aa.AllocaOp: lower_alloca,
 }

@@ -25,7 +25,6 @@ from tileiras.dialects.llvm.types import integer_type
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.chunks import chunk_layout
-from tileiras.errors import InternalError
 
 GROUP = 8
 """Words that a thread loads before it stores them."""
@@ -56,10 +55,8 @@ class Bounds:
     asked: dict[tuple[int, int], SSAValue] = field(default_factory=dict[tuple[int, int], SSAValue])
 
 
-def lower_copy_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_copy_load(ctx: KernelLowering, op: pl.CopyLoadOp) -> None:
     """Every thread copies its chunks of the tile, as large as their addresses turn out to allow."""
-    if not isinstance(op, pl.CopyLoadOp):
-        raise InternalError("the rule of copy_load got another operation")
     b, after = ctx.b, ctx.b.new_block()
     *hoped, proven = op.vectors.data
     low = ViewCopies(ctx, op, proven).low_bits() if hoped else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.access_order import memory_order
 from tileiras.codegen.lowering.addressing import (
@@ -305,10 +305,8 @@ def _inbounds(op: tas.TiledLoadOp | tas.TiledStoreOp) -> list[int]:
     return promised or [0] * len(op.indices)
 
 
-def lower_tiled_load(ctx: KernelLowering, op: Operation) -> None:
+def lower_tiled_load(ctx: KernelLowering, op: tas.TiledLoadOp) -> None:
     """Loads a tile; elements out of bounds get the padding value (zero where unspecified)."""
-    if not isinstance(op, tas.TiledLoadOp):
-        raise InternalError("the rule of tiled_load got another operation")
     layout = ctx.layout(op.result.type)
     view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout, op.is_apart is not None)
     is_in_words = op.in_words is not None and view.type.sparse_dim is None
@@ -346,10 +344,8 @@ def gather_order(layout: LinearLayout, registers: Sequence[int]) -> list[int]:
     return [position[first] for first in register_representatives(layout)]
 
 
-def lower_tiled_store(ctx: KernelLowering, op: Operation) -> None:
+def lower_tiled_store(ctx: KernelLowering, op: tas.TiledStoreOp) -> None:
     """Stores a tile; elements out of bounds and copies are not written."""
-    if not isinstance(op, tas.TiledStoreOp):
-        raise InternalError("the rule of tiled_store got another operation")
     layout = ctx.layout(op.value.type)
     view = ViewAddressing(ctx, op.view, op.indices, _inbounds(op), layout, op.is_apart is not None)
     access = view.access(op.vector.data, op.axis.data)

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.barrier_makers import BarrierMakers
-from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.gathers import lower_gather_load, lower_proxy_fence
 from tileiras.codegen.lowering.longest_tile_first import longest_tile_first_blocks
 from tileiras.codegen.lowering.mma_dot import MmaProduct
@@ -75,7 +75,7 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 
 LowerBlock = Callable[[KernelLowering, Block], None]
 
@@ -102,10 +102,8 @@ _SCALARS = (
 """Operations that need no mbarrier, and no other thread."""
 
 
-def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
+def lower_create_pipeline(ctx: KernelLowering, op: pl.CreatePipelineOp) -> None:
     """Reserves the pipeline and its barriers."""
-    if not isinstance(op, pl.CreatePipelineOp):
-        raise InternalError("the rule of create_pipeline got another operation")
     stages, size = op.stages.data, op.stage_bytes.data
     barriers = llvm_memory.GlobalOp.make(ctx.symbols.unique("barriers"), 16 * stages, SHARED, 8)
     ctx.add_globals(barriers)
@@ -130,10 +128,8 @@ def lower_create_pipeline(ctx: KernelLowering, op: Operation) -> None:
     )
 
 
-def lower_agent_switch(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> None:
+def lower_agent_switch(ctx: KernelLowering, op: pl.AgentSwitchOp, lower_block: LowerBlock) -> None:
     """Sends every warp to its warp role's program; the first one makes the barriers before."""
-    if not isinstance(op, pl.AgentSwitchOp):
-        raise InternalError("the rule of agent_switch got another operation")
     b, consumer_warps = ctx.b, op.consumer_warps.data
     _prepare(ctx, op)
     warp = b.lshr(b.thread_id(), b.i32(5))
@@ -208,9 +204,7 @@ def _lower_transposing_warps(
     ctx: KernelLowering, op: pl.AgentSwitchOp, are_they: SSAValue, lower_block: LowerBlock
 ) -> None:
     """The program of the warps that transpose; the others go on."""
-    program = ctx.roles.transposer
-    if program is None:
-        raise InternalError("nobody transposes", where="roles")
+    program = required(ctx.roles.transposer, "nobody transposes", "roles")
     theirs, others = ctx.b.new_block(), ctx.b.new_block()
     ctx.b.cond_br(are_they, theirs, others)
     ctx.start_block(theirs)
@@ -456,7 +450,7 @@ def _init_full_barrier(ctx: KernelLowering, pipeline: Pipeline, stage: SSAValue)
             ctx.b.mbarrier_init(pipeline.full_barrier(ctx.b, stage), count)
 
 
-RULES: dict[type[Operation], Callable[[KernelLowering, Operation], None]] = {
+RULES: LoweringRules = {
     pl.CreatePipelineOp: lower_create_pipeline,
     pl.MakeTensorMapOp: lower_make_tiled_tma_desc,
     pl.RenewTensorMapsOp: lower_renew_tiled_tma_descs,

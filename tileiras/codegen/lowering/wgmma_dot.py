@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_accumulator, wgmma_operand
 from tileiras.codegen.atoms.shared_operands import SharedOperand
@@ -38,10 +38,8 @@ WARPS = 4
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
-def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
+def lower_consumer_wait(ctx: KernelLowering, op: pl.ConsumerWaitOp) -> None:
     """Waits until the next stage is full; its tiles are pointers into it."""
-    if not isinstance(op, pl.ConsumerWaitOp):
-        raise InternalError("the rule of consumer_wait got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     stage, parity = pipeline.position(ctx)
     newest, older = pipeline.held(ctx)
@@ -58,10 +56,8 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
     pipeline.advance(ctx)
 
 
-def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
+def lower_consumer_release(ctx: KernelLowering, op: pl.ConsumerReleaseOp) -> None:
     """One thread of each group of warps arrives for every stage that is handed back."""
-    if not isinstance(op, pl.ConsumerReleaseOp):
-        raise InternalError("the rule of consumer_release got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, older = pipeline.held(ctx)
     threads = 32 if ctx.roles.is_transposer else 32 * ctx.num_warps // pipeline.consumers
@@ -82,18 +78,14 @@ def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
             variable.set(b, b.i32(-1))
 
 
-def lower_select_tile(ctx: KernelLowering, op: Operation) -> None:
+def lower_select_tile(ctx: KernelLowering, op: pl.SelectTileOp) -> None:
     """One of two places in a stage."""
-    if not isinstance(op, pl.SelectTileOp):
-        raise InternalError("the rule of select_tile got another operation")
     condition, first, second = (ctx.value(operand) for operand in op.operands)
     ctx.values[op.result] = ctx.b.select(condition, first, second)
 
 
-def lower_held_tile(ctx: KernelLowering, op: Operation) -> None:
+def lower_held_tile(ctx: KernelLowering, op: pl.HeldTileOp) -> None:
     """A place in the stage that was waited for last, or in the one before."""
-    if not isinstance(op, pl.HeldTileOp):
-        raise InternalError("the rule of held_tile got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, older = pipeline.held(ctx)
     stage = newest.get(b)
@@ -103,10 +95,8 @@ def lower_held_tile(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = b.gep(pipeline.stage_address(b, stage), op.offset.data)
 
 
-def lower_read_tile(ctx: KernelLowering, op: Operation) -> None:
+def lower_read_tile(ctx: KernelLowering, op: pl.ReadTileOp) -> None:
     """Each thread reads its elements, as many at once as lie together."""
-    if not isinstance(op, pl.ReadTileOp):
-        raise InternalError("the rule of read_tile got another operation")
     layout, tile = ctx.layout(op.result.type), _tile_type(op.tile)
     if tile.shared_linear is None:
         raise InternalError("a tile is read that lies as products want it", where="wgmma")
@@ -116,10 +106,8 @@ def lower_read_tile(ctx: KernelLowering, op: Operation) -> None:
     ctx.values[op.result] = load_tile(ctx, element, place, layout, tile.shared_linear, vector)
 
 
-def lower_uniform(ctx: KernelLowering, op: Operation) -> None:
+def lower_uniform(ctx: KernelLowering, op: pl.UniformOp) -> None:
     """What lane 0 of the warp has."""
-    if not isinstance(op, pl.UniformOp):
-        raise InternalError("the rule of uniform got another operation")
     ctx.values[op.result] = ctx.b.shfl("idx", ctx.value(op.source), 0)
 
 
@@ -157,10 +145,8 @@ def _family(
     return family
 
 
-def lower_wgmma_dot(ctx: KernelLowering, op: Operation) -> None:
+def lower_wgmma_dot(ctx: KernelLowering, op: wg.WgmmaDotOp) -> None:
     """All K steps and blocks of rows of one product."""
-    if not isinstance(op, wg.WgmmaDotOp):
-        raise InternalError("the rule of wgmma_dot got another operation")
     fragments = op.fragments.data if op.fragments is not None else ""
     is_transposed = op.is_transposed
     family = _family(op, (op.lhs, op.rhs), op.result, is_transposed)
@@ -230,13 +216,11 @@ def _no_group(ctx: KernelLowering, acc: SSAValue, pending: int | None) -> list[S
     return [acc] if pending is None else [ctx.b.wgmma_wait(pending, acc)[0]]
 
 
-def lower_wgmma_dots(ctx: KernelLowering, op: Operation) -> None:
+def lower_wgmma_dots(ctx: KernelLowering, op: wg.WgmmaDotsOp) -> None:
     """The products of several tiles as one: their columns are those of one right operand.
 
     In a thread's registers the columns of a block of rows lie together, tile after tile.
     """
-    if not isinstance(op, wg.WgmmaDotsOp):
-        raise InternalError("the rule of wgmma_dots got another operation")
     accs = [ctx.value(acc) for acc in op.accs]
     if op.condition is None:
         ctx.values.update(zip(op.sums, _sums_of(ctx, op, accs), strict=True))
@@ -306,10 +290,8 @@ def _left_in_shared(
     return LeftInShared(b.operand_descriptor(pointer, lhs), lhs.k_offsets, stride, lhs.major)
 
 
-def lower_dot_wait(ctx: KernelLowering, op: Operation) -> None:
+def lower_dot_wait(ctx: KernelLowering, op: wg.DotWaitOp) -> None:
     """The accumulator once it is finished; what the product reads stays where it is until then."""
-    if not isinstance(op, wg.DotWaitOp):
-        raise InternalError("the rule of dot_wait got another operation")
     values = [ctx.value(operand) for operand in op.operands]
     moved = op.moved is not None
     ctx.values[op.result] = ctx.b.wgmma_wait(op.pending.data, *values, moved=moved)[0]

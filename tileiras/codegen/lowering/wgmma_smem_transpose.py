@@ -25,7 +25,7 @@ from tileiras.dialects.llvm.types import SHARED
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 
 WARPGROUP_BARRIER = 2
 """Named barrier of the first warpgroup; 0 is that of the CTA, 1 that of the consumers."""
@@ -96,9 +96,7 @@ def _all_transposes(op: wg.SmemTransposeOp) -> Iterator[wg.SmemTransposeOp]:
     program: Operation = op
     while (parent := program.parent_op()) is not None and not isinstance(parent, pl.AgentSwitchOp):
         program = parent
-    block = program.parent_block()
-    if block is None:
-        raise InternalError("a tile is transposed in no program", where="wgmma")
+    block = required(program.parent_block(), "a tile is transposed in no program", "wgmma")
     for first in block.ops:
         yield from (found for found in first.walk() if isinstance(found, wg.SmemTransposeOp))
 

@@ -242,14 +242,11 @@ FORMS: dict[str, Row] = {
         "$value, $vector[$index]", "index, result; vector=result, value=element(result)"
     ),
     "llvm.shufflevector": Row("$lhs, $rhs $indices", "lhs -> result; rhs=lhs"),
-    "llvm.extractvalue": Row("$container[$index]", "container -> result"),
-    "llvm.insertvalue": Row("$value, $container[$index]", "value, result; container=result"),
     "llvm.load": Row("$pointer", "pointer -> result"),
     "llvm.store": Row("$value, $pointer", "value, pointer"),
     "llvm.getelementptr": Row("$base[$offset]", "base, offset -> result"),
     "llvm.fence": Row("$scope $ordering:word", ""),
     "llvm.return": Row("<?$value ?>", "value"),
-    "llvm.unreachable": Row("", ""),
     # nvvm
     "nvvm.read_sreg": Row("$register:register", "; result=i32"),
     "nvvm.shfl": Row("$mode:word $value, $offset", "result; value=result"),
@@ -274,11 +271,11 @@ FORMS: dict[str, Row] = {
     "nvvm.guarded_store": Row("$value, $pointers <?if $predicate ?>", "value, pointers, predicate"),
     "nvvm.tma_load": Row(
         "$target, $map[$coordinates] barrier $barrier <?multicast = $multicast ?>"
-        "<?policy = $policy ?><?if $predicate ?>",
+        "<?if $predicate ?>",
         "map; target=shared, barrier=shared",
     ),
     "nvvm.tma_store": Row(
-        "$source, $map[$coordinates] <?policy = $policy ?><?if $predicate ?>",
+        "$source, $map[$coordinates] <?if $predicate ?>",
         "map; source=shared",
     ),
     "nvvm.mbarrier_arrive": Row("$barrier <?cta = $cta ?><?if $predicate ?>", ""),

@@ -7,16 +7,11 @@ means. The chapters: `types`, `constants`, `arithmetic`, `vectors`, `memory`, `c
 
 from xdsl.ir import Dialect
 
-from tileiras.dialects.llvm.arithmetic import ARITHMETIC_OPS
-from tileiras.dialects.llvm.calls import CALL_OPS
-from tileiras.dialects.llvm.constants import CONSTANT_OPS, BitsAttr
-from tileiras.dialects.llvm.control import CONTROL_OPS
-from tileiras.dialects.llvm.memory import MEMORY_OPS, BytesAttr
-from tileiras.dialects.llvm.types import PointerType, StructType
-from tileiras.dialects.llvm.vectors import VECTOR_OPS, IndicesAttr
+from tileiras.dialects.llvm import arithmetic, calls, constants, control, memory, types, vectors
+from tileiras.dialects.operations import attributes_of, operations_of
 
 LLVM = Dialect(
     "llvm",
-    [*CONSTANT_OPS, *ARITHMETIC_OPS, *VECTOR_OPS, *MEMORY_OPS, *CALL_OPS, *CONTROL_OPS],
-    [PointerType, StructType, BitsAttr, BytesAttr, IndicesAttr],
+    operations_of(constants, arithmetic, vectors, memory, calls, control),
+    attributes_of(types, constants, memory, vectors),
 )

@@ -5,7 +5,9 @@ same name means (LLVM Language Reference). Float ops carry no fast-math flags: n
 contracted.
 """
 
-from typing import ClassVar
+from collections.abc import Callable
+from operator import ne
+from typing import Any, ClassVar, TypeVar, cast
 
 from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.ir import Attribute
@@ -35,6 +37,14 @@ FLOAT_PREDICATES = (
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno"),
 )
 
+Declared = TypeVar("Declared", bound=IRDLOperation)
+
+
+def _declared(base: type[Declared], name: str, doc: str, **fields: Any) -> type[Declared]:
+    """An operation that differs from its base in its name and such fields."""
+    own = {"name": name, "__doc__": doc, "__module__": __name__, **fields}
+    return cast(type[Declared], irdl_op_definition(type(name, (base,), own)))
+
 
 class BinaryOp(IRDLOperation):
     """`result[i] = lhs[i] op rhs[i]`, all of one type."""
@@ -60,130 +70,33 @@ class FloatBinaryOp(BinaryOp):
     ON_FLOATS: ClassVar[bool] = True
 
 
-@irdl_op_definition
-class AddOp(BinaryOp):
-    """Wrapping integer addition."""
-
-    name = "llvm.add"
-
-
-@irdl_op_definition
-class SubOp(BinaryOp):
-    """Wrapping integer subtraction."""
-
-    name = "llvm.sub"
-
-
-@irdl_op_definition
-class MulOp(BinaryOp):
-    """Wrapping integer multiplication, low half."""
-
-    name = "llvm.mul"
-
-
-@irdl_op_definition
-class SDivOp(BinaryOp):
-    """Signed division rounding towards zero; division by zero is undefined."""
-
-    name = "llvm.sdiv"
-
-
-@irdl_op_definition
-class UDivOp(BinaryOp):
-    """Unsigned division; division by zero is undefined."""
-
-    name = "llvm.udiv"
-
-
-@irdl_op_definition
-class SRemOp(BinaryOp):
-    """Remainder with the sign of the dividend."""
-
-    name = "llvm.srem"
-
-
-@irdl_op_definition
-class URemOp(BinaryOp):
-    """Unsigned remainder."""
-
-    name = "llvm.urem"
-
-
-@irdl_op_definition
-class AndOp(BinaryOp):
-    """Bitwise and."""
-
-    name = "llvm.and"
-
-
-@irdl_op_definition
-class OrOp(BinaryOp):
-    """Bitwise or."""
-
-    name = "llvm.or"
-
-
-@irdl_op_definition
-class XOrOp(BinaryOp):
-    """Bitwise exclusive or."""
-
-    name = "llvm.xor"
-
-
-@irdl_op_definition
-class ShlOp(BinaryOp):
-    """Left shift; poison if the amount is not below the width."""
-
-    name = "llvm.shl"
-
-
-@irdl_op_definition
-class LShrOp(BinaryOp):
-    """Right shift filling with zeros; poison if the amount is not below the width."""
-
-    name = "llvm.lshr"
-
-
-@irdl_op_definition
-class AShrOp(BinaryOp):
-    """Right shift filling with the sign; poison if the amount is not below the width."""
-
-    name = "llvm.ashr"
-
-
-@irdl_op_definition
-class FAddOp(FloatBinaryOp):
-    """Float addition."""
-
-    name = "llvm.fadd"
-
-
-@irdl_op_definition
-class FSubOp(FloatBinaryOp):
-    """Float subtraction."""
-
-    name = "llvm.fsub"
-
-
-@irdl_op_definition
-class FMulOp(FloatBinaryOp):
-    """Float multiplication."""
-
-    name = "llvm.fmul"
-
-
-@irdl_op_definition
-class FDivOp(FloatBinaryOp):
-    """Float division (`div.rn`)."""
-
-    name = "llvm.fdiv"
-
-
-@irdl_op_definition
-class FRemOp(FloatBinaryOp):
-    """Float remainder. Trap: NVPTX divides, which is exact for small quotients only."""
-
-    name = "llvm.frem"
+AddOp = _declared(BinaryOp, "llvm.add", "Wrapping integer addition.")
+SubOp = _declared(BinaryOp, "llvm.sub", "Wrapping integer subtraction.")
+MulOp = _declared(BinaryOp, "llvm.mul", "Wrapping integer multiplication, low half.")
+SDivOp = _declared(
+    BinaryOp, "llvm.sdiv", "Signed division rounding towards zero; division by zero is undefined."
+)
+UDivOp = _declared(BinaryOp, "llvm.udiv", "Unsigned division; division by zero is undefined.")
+SRemOp = _declared(BinaryOp, "llvm.srem", "Remainder with the sign of the dividend.")
+URemOp = _declared(BinaryOp, "llvm.urem", "Unsigned remainder.")
+AndOp = _declared(BinaryOp, "llvm.and", "Bitwise and.")
+OrOp = _declared(BinaryOp, "llvm.or", "Bitwise or.")
+XOrOp = _declared(BinaryOp, "llvm.xor", "Bitwise exclusive or.")
+ShlOp = _declared(BinaryOp, "llvm.shl", "Left shift; poison if the amount is not below the width.")
+LShrOp = _declared(
+    BinaryOp,
+    "llvm.lshr",
+    "Right shift filling with zeros; poison if the amount is not below the width.",
+)
+AShrOp = _declared(
+    BinaryOp,
+    "llvm.ashr",
+    "Right shift filling with the sign; poison if the amount is not below the width.",
+)
+FAddOp = _declared(FloatBinaryOp, "llvm.fadd", "Float addition.")
+FSubOp = _declared(FloatBinaryOp, "llvm.fsub", "Float subtraction.")
+FMulOp = _declared(FloatBinaryOp, "llvm.fmul", "Float multiplication.")
+FDivOp = _declared(FloatBinaryOp, "llvm.fdiv", "Float division (`div.rn`).")
 
 
 @irdl_op_definition
@@ -207,165 +120,73 @@ class CastOp(IRDLOperation):
     operand = operand_def()
     result = result_def()
     traits = traits_def(Pure())
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Are these element types a legal pair?"""
-        raise NotImplementedError(f"cast rule of {self.name}")
+    ACCEPTS: ClassVar[Callable[[Attribute, Attribute], bool]]
+    """Whether these element types are a legal pair."""
 
     def verify_(self) -> None:
-        """Same lanes, legal pair of element types."""
+        """Same lanes, or of bits the same number; a legal pair of element types."""
         source, target = self.operand.type, self.result.type
-        same_lanes = lanes_of(source) == lanes_of(target) or isinstance(self, BitcastOp)
-        if not same_lanes or not self.accepts(scalar_of(source), scalar_of(target)):
+        if self.name == "llvm.bitcast":
+            is_kept = bit_width(source) == bit_width(target)
+        else:
+            is_kept = lanes_of(source) == lanes_of(target)
+        if not is_kept or not type(self).ACCEPTS(scalar_of(source), scalar_of(target)):
             raise VerifyException(f"{self.name}: cannot convert {source} to {target}")
+
+
+def _cast(
+    name: str,
+    doc: str,
+    source: Callable[[Attribute], bool],
+    target: Callable[[Attribute], bool],
+    both: Callable[[Attribute, Attribute], bool] = lambda source, target: True,
+) -> type[CastOp]:
+    """A cast of elements of one kind to those of another, of which a pair is legal."""
+
+    def accepts(old: Attribute, new: Attribute) -> bool:
+        return source(old) and target(new) and both(old, new)
+
+    return _declared(CastOp, name, doc, ACCEPTS=staticmethod(accepts))
 
 
 def _narrower(source: Attribute, target: Attribute) -> bool:
     return bit_width(target) < bit_width(source)
 
 
-@irdl_op_definition
-class TruncOp(CastOp):
-    """Keeps the low bits."""
-
-    name = "llvm.trunc"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """To a narrower integer."""
-        return is_integer(source) and is_integer(target) and _narrower(source, target)
+def _wider(source: Attribute, target: Attribute) -> bool:
+    return bit_width(source) < bit_width(target)
 
 
-class ExtendOp(CastOp):
-    """An integer to a wider integer."""
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """To a wider integer."""
-        return is_integer(source) and is_integer(target) and _narrower(target, source)
-
-
-@irdl_op_definition
-class ZExtOp(ExtendOp):
-    """Fills with zeros."""
-
-    name = "llvm.zext"
-
-
-@irdl_op_definition
-class SExtOp(ExtendOp):
-    """Fills with the sign."""
-
-    name = "llvm.sext"
-
-
-@irdl_op_definition
-class FPTruncOp(CastOp):
-    """Rounds to nearest even."""
-
-    name = "llvm.fptrunc"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """To a narrower float."""
-        return is_float(source) and is_float(target) and _narrower(source, target)
-
-
-@irdl_op_definition
-class FPExtOp(CastOp):
-    """Exact extension."""
-
-    name = "llvm.fpext"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """To a wider float."""
-        return is_float(source) and is_float(target) and _narrower(target, source)
-
-
-class FloatToIntegerOp(CastOp):
-    """A float to an integer."""
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Float to integer."""
-        return is_float(source) and is_integer(target)
-
-
-@irdl_op_definition
-class FPToSIOp(FloatToIntegerOp):
-    """Rounds towards zero; poison out of range (PTX `cvt.rzi` saturates)."""
-
-    name = "llvm.fptosi"
-
-
-@irdl_op_definition
-class FPToUIOp(FloatToIntegerOp):
-    """Rounds towards zero to an unsigned integer; poison out of range."""
-
-    name = "llvm.fptoui"
-
-
-class IntegerToFloatOp(CastOp):
-    """An integer to a float."""
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Integer to float."""
-        return is_integer(source) and is_float(target)
-
-
-@irdl_op_definition
-class SIToFPOp(IntegerToFloatOp):
-    """Signed integer to float, rounded to nearest even."""
-
-    name = "llvm.sitofp"
-
-
-@irdl_op_definition
-class UIToFPOp(IntegerToFloatOp):
-    """Unsigned integer to float, rounded to nearest even."""
-
-    name = "llvm.uitofp"
-
-
-@irdl_op_definition
-class BitcastOp(CastOp):
-    """Reinterprets the bits; vectors may change their number of lanes."""
-
-    name = "llvm.bitcast"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Same total width; pointers only to pointers."""
-        same = bit_width(self.operand.type) == bit_width(self.result.type)
-        return same and is_pointer(source) == is_pointer(target)
-
-
-@irdl_op_definition
-class IntToPtrOp(CastOp):
-    """An integer address as a pointer."""
-
-    name = "llvm.inttoptr"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Integer to pointer."""
-        return is_integer(source) and is_pointer(target)
-
-
-@irdl_op_definition
-class PtrToIntOp(CastOp):
-    """A pointer's address in its own address space."""
-
-    name = "llvm.ptrtoint"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Pointer to integer."""
-        return is_pointer(source) and is_integer(target)
-
-
-@irdl_op_definition
-class AddrSpaceCastOp(CastOp):
-    """The same memory seen through another address space."""
-
-    name = "llvm.addrspacecast"
-
-    def accepts(self, source: Attribute, target: Attribute) -> bool:
-        """Pointer to a pointer of another space."""
-        return is_pointer(source) and is_pointer(target) and source != target
+TruncOp = _cast("llvm.trunc", "Keeps the low bits.", is_integer, is_integer, _narrower)
+ZExtOp = _cast("llvm.zext", "Fills with zeros.", is_integer, is_integer, _wider)
+SExtOp = _cast("llvm.sext", "Fills with the sign.", is_integer, is_integer, _wider)
+FPTruncOp = _cast("llvm.fptrunc", "Rounds to nearest even.", is_float, is_float, _narrower)
+FPExtOp = _cast("llvm.fpext", "Exact extension.", is_float, is_float, _wider)
+FPToSIOp = _cast(
+    "llvm.fptosi",
+    "Rounds towards zero; poison out of range (PTX `cvt.rzi` saturates).",
+    is_float,
+    is_integer,
+)
+FPToUIOp = _cast("llvm.fptoui", "Rounds towards zero; poison out of range.", is_float, is_integer)
+SIToFPOp = _cast("llvm.sitofp", "Signed, rounded to nearest even.", is_integer, is_float)
+UIToFPOp = _cast("llvm.uitofp", "Unsigned, rounded to nearest even.", is_integer, is_float)
+BitcastOp = _cast(
+    "llvm.bitcast",
+    "Reinterprets the bits; vectors may change their number of lanes.",
+    lambda source: True,
+    lambda target: True,
+    lambda source, target: is_pointer(source) == is_pointer(target),
+)
+IntToPtrOp = _cast("llvm.inttoptr", "An integer address as a pointer.", is_integer, is_pointer)
+PtrToIntOp = _cast("llvm.ptrtoint", "A pointer's address in its own space.", is_pointer, is_integer)
+AddrSpaceCastOp = _cast(
+    "llvm.addrspacecast",
+    "The same memory seen through another address space.",
+    is_pointer,
+    is_pointer,
+    ne,
+)
 
 
 class CompareOp(IRDLOperation):
@@ -431,14 +252,8 @@ INTEGER_BINARY_OPS = (
     *(AddOp, SubOp, MulOp, SDivOp, UDivOp, SRemOp, URemOp),
     *(AndOp, OrOp, XOrOp, ShlOp, LShrOp, AShrOp),
 )
-FLOAT_BINARY_OPS = (FAddOp, FSubOp, FMulOp, FDivOp, FRemOp)
+FLOAT_BINARY_OPS = (FAddOp, FSubOp, FMulOp, FDivOp)
 CAST_OPS = (
     *(TruncOp, ZExtOp, SExtOp, FPTruncOp, FPExtOp, FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp),
     *(BitcastOp, IntToPtrOp, PtrToIntOp, AddrSpaceCastOp),
-)
-ARITHMETIC_OPS = (
-    *INTEGER_BINARY_OPS,
-    *FLOAT_BINARY_OPS,
-    *CAST_OPS,
-    *(FNegOp, ICmpOp, FCmpOp, SelectOp),
 )

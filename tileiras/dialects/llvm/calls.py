@@ -56,6 +56,3 @@ class InlineAsmOp(IRDLOperation):
     elementwise = opt_prop_def(UnitAttr)
     arguments = var_operand_def()
     result = opt_result_def()
-
-
-CALL_OPS = (CallIntrinsicOp, CallOp, InlineAsmOp)

@@ -1,6 +1,6 @@
 """Constants as bit patterns, and values without operands: poison, undef, zero, addressof."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Data
@@ -29,18 +29,14 @@ if TYPE_CHECKING:
     from xdsl.printer import Printer
 
 
-@irdl_attr_definition
-class BitsAttr(Data[tuple[int, ...]]):
-    """Bit patterns of a constant's elements, unsigned; a single one stands for all lanes.
+class IntegersData(Data[tuple[int, ...]]):
+    """Integers in angle brackets, `<0, 1, -1>`."""
 
-    Bits instead of numbers, so that NaN payloads and signed zeros survive.
-    """
-
-    name = "llvm.bits"
+    FORMAT: ClassVar[str] = "d"
 
     @classmethod
     def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
-        """Parses `<0x3f800000, 0x0>`."""
+        """Parses `<0, 0x1, -1>`."""
         with parser.in_angle_brackets():
             return tuple(
                 parser.parse_comma_separated_list(
@@ -49,8 +45,20 @@ class BitsAttr(Data[tuple[int, ...]]):
             )
 
     def print_parameter(self, printer: "Printer") -> None:
-        """Prints `<0x3f800000, 0x0>`."""
-        printer.print_string("<" + ", ".join(f"{bits:#x}" for bits in self.data) + ">")
+        """Prints `<0, 1, -1>`, each as `FORMAT` says."""
+        numbers = ", ".join(format(number, self.FORMAT) for number in self.data)
+        printer.print_string(f"<{numbers}>")
+
+
+@irdl_attr_definition
+class BitsAttr(IntegersData):
+    """Bit patterns of a constant's elements, unsigned; a single one stands for all lanes.
+
+    Bits instead of numbers, so that NaN payloads and signed zeros survive.
+    """
+
+    name = "llvm.bits"
+    FORMAT: ClassVar[str] = "#x"
 
 
 @irdl_op_definition
@@ -116,6 +124,3 @@ class AddressOfOp(IRDLOperation):
     global_name = prop_def(StringAttr)
     result = result_def(PointerType)
     traits = traits_def(Pure())
-
-
-CONSTANT_OPS = (ConstantOp, PoisonOp, UndefOp, ZeroOp, AddressOfOp)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -21,6 +20,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.operations import SegmentedOp
 
 
 def _check_successor(name: str, block: Block, arguments: Sequence[SSAValue]) -> None:
@@ -45,7 +45,7 @@ class BrOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CondBrOp(IRDLOperation):
+class CondBrOp(SegmentedOp):
     """Jumps to `then_block` if `condition` holds, else to `else_block`.
 
     `is_rare`: hardly ever to `then_block`, whose code LLVM puts out of the way.
@@ -59,7 +59,6 @@ class CondBrOp(IRDLOperation):
     is_rare = opt_prop_def(UnitAttr)
     then_block = successor_def()
     else_block = successor_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(IsTerminator())
 
     def verify_(self) -> None:
@@ -74,14 +73,6 @@ class ReturnOp(IRDLOperation):
 
     name = "llvm.return"
     value = opt_operand_def()
-    traits = traits_def(IsTerminator())
-
-
-@irdl_op_definition
-class UnreachableOp(IRDLOperation):
-    """Control never comes here."""
-
-    name = "llvm.unreachable"
     traits = traits_def(IsTerminator())
 
 
@@ -155,6 +146,3 @@ class FuncOp(IRDLOperation):
         if block is None:
             raise VerifyException(f"llvm.func @{self.sym_name.data} has no body")
         return block
-
-
-CONTROL_OPS = (BrOp, CondBrOp, ReturnOp, UnreachableOp, FuncOp)

@@ -231,6 +231,3 @@ class GlobalOp(IRDLOperation):
         if visible:
             properties["visible"] = UnitAttr()
         return GlobalOp.create(properties=properties)
-
-
-MEMORY_OPS = (LoadOp, StoreOp, GEPOp, AllocaOp, DebugValueOp, FenceOp, GlobalOp)

@@ -1,9 +1,6 @@
 """Moving elements between vectors and structs: extract, insert, shuffle."""
 
-from typing import TYPE_CHECKING
-
-from xdsl.dialects.builtin import IntAttr, IntegerType
-from xdsl.ir import Data
+from xdsl.dialects.builtin import IntegerType
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
@@ -16,32 +13,15 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import StructType, lanes_of, scalar_of
-
-if TYPE_CHECKING:
-    from xdsl.parser import AttrParser
-    from xdsl.printer import Printer
+from tileiras.dialects.llvm.constants import IntegersData
+from tileiras.dialects.llvm.types import lanes_of, scalar_of
 
 
 @irdl_attr_definition
-class IndicesAttr(Data[tuple[int, ...]]):
+class IndicesAttr(IntegersData):
     """A list of small integers; in a shuffle -1 means that the lane may be anything."""
 
     name = "llvm.indices"
-
-    @classmethod
-    def parse_parameter(cls, parser: "AttrParser") -> tuple[int, ...]:
-        """Parses `<0, 1, -1>`."""
-        with parser.in_angle_brackets():
-            return tuple(
-                parser.parse_comma_separated_list(
-                    parser.Delimiter.NONE, lambda: parser.parse_integer()
-                )
-            )
-
-    def print_parameter(self, printer: "Printer") -> None:
-        """Prints `<0, 1, -1>`."""
-        printer.print_string("<" + ", ".join(str(index) for index in self.data) + ">")
 
 
 @irdl_op_definition
@@ -100,45 +80,3 @@ class ShuffleVectorOp(IRDLOperation):
             raise VerifyException("llvm.shufflevector: number of indices is not the result's lanes")
         if not all(-1 <= index < 2 * lanes for index in self.indices.data):
             raise VerifyException("llvm.shufflevector: index out of range")
-
-
-@irdl_op_definition
-class ExtractValueOp(IRDLOperation):
-    """`result = struct.index`."""
-
-    name = "llvm.extractvalue"
-    container = operand_def(StructType)
-    index = prop_def(IntAttr)
-    result = result_def()
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """The result is the field's type."""
-        _check_field(self.name, self.container.type, self.index.data, self.result.type)
-
-
-@irdl_op_definition
-class InsertValueOp(IRDLOperation):
-    """`result = struct` with `result.index = value`."""
-
-    name = "llvm.insertvalue"
-    container = operand_def(StructType)
-    value = operand_def()
-    index = prop_def(IntAttr)
-    result = result_def(StructType)
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """The value is of the field's type."""
-        _check_field(self.name, self.result.type, self.index.data, self.value.type)
-        if self.container.type != self.result.type:
-            raise VerifyException("llvm.insertvalue: struct types differ")
-
-
-def _check_field(name: str, struct: object, index: int, field: object) -> None:
-    fields = struct.fields.data if isinstance(struct, StructType) else ()
-    if not 0 <= index < len(fields) or fields[index] != field:
-        raise VerifyException(f"{name}: field {index} of {struct} is not {field}")
-
-
-VECTOR_OPS = (ExtractElementOp, InsertElementOp, ShuffleVectorOp, ExtractValueOp, InsertValueOp)

@@ -3,243 +3,37 @@
 from xdsl.ir import Dialect
 
 from tileiras.dialects.nv_tileaa import arithmetic as _arithmetic
+from tileiras.dialects.nv_tileaa import async_copy as _async_copy
+from tileiras.dialects.nv_tileaa import control_flow as _control_flow
 from tileiras.dialects.nv_tileaa import conversions as _conversions
+from tileiras.dialects.nv_tileaa import dot_scaled as _dot_scaled
+from tileiras.dialects.nv_tileaa import exchange as _exchange
 from tileiras.dialects.nv_tileaa import math as _math
+from tileiras.dialects.nv_tileaa import memory as _memory
+from tileiras.dialects.nv_tileaa import multimem as _multimem
+from tileiras.dialects.nv_tileaa import schedule as _schedule
+from tileiras.dialects.nv_tileaa import tensors as _tensors
+from tileiras.dialects.nv_tileaa import types as _types
 from tileiras.dialects.nv_tileaa.arithmetic import *  # noqa: F403
-from tileiras.dialects.nv_tileaa.async_copy import (
-    CIRCULAR_BUFFER,
-    AsyncCommitGroupOp,
-    AsyncCopyOp,
-    AsyncWaitGroupOp,
-    CircularBufferOp,
-    CircularBufferType,
-    ReadStageOp,
-)
-from tileiras.dialects.nv_tileaa.control_flow import (
-    BreakOp,
-    ContinueOp,
-    ForOp,
-    FuncOp,
-    GetClusterPlaceOp,
-    GetClusterRankOp,
-    GetGridSizeOp,
-    GetNumProgramsOp,
-    GetProgramIdOp,
-    IfOp,
-    LoopOp,
-    ReduceOp,
-    ReturnOp,
-    ScanOp,
-    YieldOp,
-)
+from tileiras.dialects.nv_tileaa.async_copy import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.control_flow import *  # noqa: F403
 from tileiras.dialects.nv_tileaa.conversions import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.dot_scaled import *  # noqa: F403
 from tileiras.dialects.nv_tileaa.dot_scaled import DotScaledOp
-from tileiras.dialects.nv_tileaa.exchange import (
-    EXCHANGE,
-    AwaitSharedOp,
-    ExchangeType,
-    ReadSharedOp,
-    SendSharedOp,
-    ShareTilesOp,
-)
+from tileiras.dialects.nv_tileaa.exchange import *  # noqa: F403
 from tileiras.dialects.nv_tileaa.math import *  # noqa: F403
-from tileiras.dialects.nv_tileaa.memory import (
-    AllocaOp,
-    AssertOp,
-    AtomicCASOp,
-    AtomicRMWOp,
-    BarrierOp,
-    BlockTileOp,
-    CreateMemTokenOp,
-    DebugValueOp,
-    FenceAliasOp,
-    GetGlobalOp,
-    GlobalOp,
-    GridDependencyOp,
-    JoinMemTokensOp,
-    LoadOp,
-    MakeMemRefOp,
-    PrintOp,
-    StoreOp,
-    TiledAtomicRedOp,
-    TiledLoadOp,
-    TiledStoreOp,
-)
-from tileiras.dialects.nv_tileaa.multimem import (
-    MultimemLoadOp,
-    MultimemReduceOp,
-    MultimemStoreOp,
-)
-from tileiras.dialects.nv_tileaa.schedule import SCHEDULE_ATTRIBUTES
-from tileiras.dialects.nv_tileaa.tensors import (
-    BroadcastOp,
-    CatOp,
-    ConstantOp,
-    DotOp,
-    ExtractOp,
-    InsertOp,
-    MakeRangeOp,
-    PackOp,
-    PermuteOp,
-    ReshapeOp,
-    SplatOp,
-    UnpackOp,
-    UnsplatOp,
-)
-from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, PointerType, TiledViewType
-from tileiras.dialects.operations import operations_of
+from tileiras.dialects.nv_tileaa.memory import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.multimem import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.tensors import *  # noqa: F403
+from tileiras.dialects.nv_tileaa.tensors import DotOp
+from tileiras.dialects.nv_tileaa.types import *  # noqa: F403
+from tileiras.dialects.operations import attributes_of, operations_of
 
-NvTileAA = Dialect(
-    "nv_tileaa",
-    [
-        *operations_of(_arithmetic, _conversions, _math),
-        ConstantOp,
-        MakeRangeOp,
-        SplatOp,
-        BroadcastOp,
-        ReshapeOp,
-        UnsplatOp,
-        PermuteOp,
-        CatOp,
-        ExtractOp,
-        InsertOp,
-        PackOp,
-        UnpackOp,
-        DotOp,
-        DotScaledOp,
-        FuncOp,
-        ForOp,
-        LoopOp,
-        IfOp,
-        AsyncWaitGroupOp,
-        YieldOp,
-        ContinueOp,
-        BreakOp,
-        ReturnOp,
-        ReduceOp,
-        ScanOp,
-        GetProgramIdOp,
-        GetGridSizeOp,
-        GetNumProgramsOp,
-        GetClusterPlaceOp,
-        GetClusterRankOp,
-        MakeMemRefOp,
-        BlockTileOp,
-        TiledLoadOp,
-        TiledStoreOp,
-        CircularBufferOp,
-        AsyncCopyOp,
-        AsyncCommitGroupOp,
-        ReadStageOp,
-        TiledAtomicRedOp,
-        LoadOp,
-        StoreOp,
-        AtomicRMWOp,
-        BarrierOp,
-        AtomicCASOp,
-        CreateMemTokenOp,
-        JoinMemTokensOp,
-        FenceAliasOp,
-        GridDependencyOp,
-        PrintOp,
-        AssertOp,
-        DebugValueOp,
-        GlobalOp,
-        GetGlobalOp,
-        AllocaOp,
-        MultimemLoadOp,
-        MultimemStoreOp,
-        MultimemReduceOp,
-        ShareTilesOp,
-        SendSharedOp,
-        AwaitSharedOp,
-        ReadSharedOp,
-    ],
-    [
-        PointerType,
-        MemTokenType,
-        MemRefType,
-        TiledViewType,
-        CircularBufferType,
-        ExchangeType,
-        *SCHEDULE_ATTRIBUTES,
-        _math.FmaShareAttr,
-    ],
+_CHAPTERS = (
+    *(_arithmetic, _async_copy, _control_flow, _conversions, _dot_scaled, _exchange, _math),
+    *(_memory, _multimem, _tensors, _types),
 )
+NvTileAA = Dialect("nv_tileaa", operations_of(*_CHAPTERS), attributes_of(*_CHAPTERS, _schedule))
 
 ProductOp = DotOp | DotScaledOp
 """Matrix products, for `isinstance`."""
-
-__all__ = [
-    "EXCHANGE",
-    "CIRCULAR_BUFFER",
-    "AllocaOp",
-    "AssertOp",
-    "AtomicCASOp",
-    "AtomicRMWOp",
-    "BarrierOp",
-    "AwaitSharedOp",
-    "BlockTileOp",
-    "BreakOp",
-    "BroadcastOp",
-    "CatOp",
-    "AsyncCommitGroupOp",
-    "ConstantOp",
-    "ContinueOp",
-    "CreateMemTokenOp",
-    "DebugValueOp",
-    "DotOp",
-    "DotScaledOp",
-    "ExchangeType",
-    "ExtractOp",
-    "FenceAliasOp",
-    "ReadStageOp",
-    "ForOp",
-    "FuncOp",
-    "GetClusterPlaceOp",
-    "GetClusterRankOp",
-    "GetGlobalOp",
-    "GetGridSizeOp",
-    "GetNumProgramsOp",
-    "GetProgramIdOp",
-    "GlobalOp",
-    "GridDependencyOp",
-    "IfOp",
-    "InsertOp",
-    "JoinMemTokensOp",
-    "LoadOp",
-    "CircularBufferOp",
-    "CircularBufferType",
-    "LoopOp",
-    "MakeMemRefOp",
-    "MakeRangeOp",
-    "MemRefType",
-    "MemTokenType",
-    "MultimemLoadOp",
-    "MultimemReduceOp",
-    "MultimemStoreOp",
-    "NvTileAA",
-    "PackOp",
-    "PermuteOp",
-    "PointerType",
-    "PrintOp",
-    "ProductOp",
-    "ReadSharedOp",
-    "ReduceOp",
-    "ReshapeOp",
-    "ReturnOp",
-    "ScanOp",
-    "SendSharedOp",
-    "ShareTilesOp",
-    "SplatOp",
-    "AsyncCopyOp",
-    "StoreOp",
-    "TiledAtomicRedOp",
-    "TiledLoadOp",
-    "TiledStoreOp",
-    "TiledViewType",
-    "UnpackOp",
-    "UnsplatOp",
-    "AsyncWaitGroupOp",
-    "YieldOp",
-]

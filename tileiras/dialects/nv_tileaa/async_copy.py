@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -38,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.cuda_tile.attributes import MemoryOrderingAttr, MemoryScopeAttr
 from tileiras.dialects.nv_tileaa.memory import TiledLoadBase
+from tileiras.dialects.operations import SegmentedOp
 
 
 @irdl_attr_definition
@@ -65,7 +65,7 @@ class CircularBufferOp(IRDLOperation):
     result = result_def(CircularBufferType)
 
 
-class AsyncCopyBase(IRDLOperation):
+class AsyncCopyBase(SegmentedOp):
     """Fields of `async_copy`, which nv_tileaa and nv_tileas share: a load without a result.
 
     `streamed`: nobody reads the tile again, so L1 need not hold it.
@@ -82,7 +82,6 @@ class AsyncCopyBase(IRDLOperation):
     inbounds = prop_def(DenseArrayBase[IntegerType])
     hints = opt_prop_def(DictionaryAttr)
     streamed = opt_prop_def(UnitAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnitAttr,
 )
+from xdsl.ir import Operation
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -271,3 +272,11 @@ class GetNumProgramsOp(IRDLOperation):
     axis = prop_def(IntegerAttr)
     result = result_def()
     traits = traits_def(Pure())
+
+
+def loop_around(op: Operation) -> ForOp | LoopOp | None:
+    """The innermost loop around an operation, ifs aside."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, ForOp | LoopOp):
+        parent = parent.parent_op()
+    return parent

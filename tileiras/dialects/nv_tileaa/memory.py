@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     UnitAttr,
 )
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -32,10 +31,11 @@ from tileiras.dialects.cuda_tile.attributes import (
     SymbolVisibilityAttr,
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.operations import SegmentedOp
 
 
 @irdl_op_definition
-class MakeMemRefOp(IRDLOperation):
+class MakeMemRefOp(SegmentedOp):
     """A tensor in global memory at `base`.
 
     `base_align` (bytes), `shape_divisor` and `stride_divisor` (elements, per dim) are proven facts.
@@ -49,7 +49,6 @@ class MakeMemRefOp(IRDLOperation):
     shape_divisor = opt_prop_def(IntTupleAttr)
     stride_divisor = opt_prop_def(IntTupleAttr)
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(Pure())
 
 
@@ -63,7 +62,7 @@ class BlockTileOp(IRDLOperation):
     traits = traits_def(Pure())
 
 
-class TiledLoadBase(IRDLOperation):
+class TiledLoadBase(SegmentedOp):
     """Fields of `tiled_load`, which nv_tileaa and nv_tileas share.
 
     `is_apart`: its addresses are computed for it alone, not kept for or from other accesses.
@@ -85,7 +84,6 @@ class TiledLoadBase(IRDLOperation):
     halved = opt_prop_def(IntAttr)
     result = result_def()
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -95,7 +93,7 @@ class TiledLoadOp(TiledLoadBase):
     name = "nv_tileaa.tiled_load"
 
 
-class TiledStoreBase(IRDLOperation):
+class TiledStoreBase(SegmentedOp):
     """Fields of `tiled_store`, which nv_tileaa and nv_tileas share; the rest is as for loads."""
 
     value = operand_def()
@@ -109,7 +107,6 @@ class TiledStoreBase(IRDLOperation):
     is_apart = opt_prop_def(UnitAttr)
     tile_block = opt_prop_def(IntAttr)
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -120,7 +117,7 @@ class TiledStoreOp(TiledStoreBase):
 
 
 @irdl_op_definition
-class TiledAtomicRedOp(IRDLOperation):
+class TiledAtomicRedOp(SegmentedOp):
     """Atomically combines one tile into memory through a view; no old value.
 
     Where it has been placed, `vector` elements along tile dim `axis` go in one instruction.
@@ -138,10 +135,9 @@ class TiledAtomicRedOp(IRDLOperation):
     vector = opt_prop_def(IntAttr)
     axis = opt_prop_def(IntAttr)
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-class LoadBase(IRDLOperation):
+class LoadBase(SegmentedOp):
     """Fields of `load`, which nv_tileaa and nv_tileas share."""
 
     pointers = operand_def()
@@ -156,7 +152,6 @@ class LoadBase(IRDLOperation):
     mask_constancy = opt_prop_def(IntTupleAttr)
     result = result_def()
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -166,7 +161,7 @@ class LoadOp(LoadBase):
     name = "nv_tileaa.load"
 
 
-class StoreBase(IRDLOperation):
+class StoreBase(SegmentedOp):
     """Fields of `store`, which nv_tileaa and nv_tileas share."""
 
     pointers = operand_def()
@@ -180,7 +175,6 @@ class StoreBase(IRDLOperation):
     alignment = opt_prop_def(IntTupleAttr)
     mask_constancy = opt_prop_def(IntTupleAttr)
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -191,7 +185,7 @@ class StoreOp(StoreBase):
 
 
 @irdl_op_definition
-class AtomicRMWOp(IRDLOperation):
+class AtomicRMWOp(SegmentedOp):
     """Atomic read-modify-write through pointers; the result is the old value."""
 
     name = "nv_tileaa.atomic_rmw"
@@ -204,11 +198,10 @@ class AtomicRMWOp(IRDLOperation):
     mode = prop_def(AtomicRMWModeAttr)
     result = result_def()
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
-class AtomicCASOp(IRDLOperation):
+class AtomicCASOp(SegmentedOp):
     """Atomic compare-and-swap through pointers; the result is the old value."""
 
     name = "nv_tileaa.atomic_cas"
@@ -221,7 +214,6 @@ class AtomicCASOp(IRDLOperation):
     scope = prop_def(MemoryScopeAttr)
     result = result_def()
     result_token = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -273,7 +265,7 @@ class GridDependencyOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PrintOp(IRDLOperation):
+class PrintOp(SegmentedOp):
     """Prints by a C format: a scalar once, a tensor as a nested list of its elements.
 
     Arguments are f64, i64 (`%ll...`) or i32 (`%c`).
@@ -284,7 +276,6 @@ class PrintOp(IRDLOperation):
     token = opt_operand_def()
     format = prop_def(StringAttr)
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition

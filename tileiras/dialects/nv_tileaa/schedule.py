@@ -127,9 +127,6 @@ class WrongOperation(VerifyException):
         self.operation = operation
 
 
-SCHEDULE_ATTRIBUTES = (LoopScheduleAttr, OpScheduleAttr, PrefetchAttr)
-
-
 def is_repeatable(op: Operation) -> bool:
     """Whether every stage may repeat the operation: it costs nothing worth counting."""
     if isinstance(op, _SHAPES):

@@ -6,92 +6,34 @@ on every tensor type they mean the same. Here is what only exists once places ar
 
 from xdsl.ir import Dialect
 
-from tileiras.dialects.nv_tileas.assigned import ASSIGNED_ATTRIBUTES
-from tileiras.dialects.nv_tileas.dot import FmaDotOp, MmaDotOp, MmaScaledDotOp
-from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, encoded, layout_of
-from tileiras.dialects.nv_tileas.memdesc import ENCODINGS, MemDescType, MemorySpaceAttr
-from tileiras.dialects.nv_tileas.memory import (
-    AllocTensorOp,
-    AsyncCopyOp,
-    ConvertLayoutOp,
-    LoadOp,
-    ReadStageOp,
-    StoreOp,
-    StoreRowsOp,
-    TiledLoadOp,
-    TiledStoreOp,
-)
-from tileiras.dialects.nv_tileas.pipeline import (
-    PIPELINE_OPS,
-    PipelineType,
-    TensorMapType,
-)
-from tileiras.dialects.nv_tileas.plan import PLAN_ATTRIBUTES
-from tileiras.dialects.nv_tileas.tcgen05 import (
-    TCGEN05_OPS,
-    ScalesLoadOp,
-    Tcgen05DotScaledOp,
-)
-from tileiras.dialects.nv_tileas.tma_stores import TMA_STORE_OPS
-from tileiras.dialects.nv_tileas.warp_roles import WARP_ROLE_ATTRIBUTES
-from tileiras.dialects.nv_tileas.ways import WAY_ATTRIBUTES
-from tileiras.dialects.nv_tileas.wgmma import WGMMA_OPS
+from tileiras.dialects.nv_tileas import assigned as _assigned
+from tileiras.dialects.nv_tileas import dot as _dot
+from tileiras.dialects.nv_tileas import encoding as _encoding
+from tileiras.dialects.nv_tileas import memdesc as _memdesc
+from tileiras.dialects.nv_tileas import memory as _memory
+from tileiras.dialects.nv_tileas import pipeline as _pipeline
+from tileiras.dialects.nv_tileas import plan as _plan
+from tileiras.dialects.nv_tileas import tcgen05 as _tcgen05
+from tileiras.dialects.nv_tileas import tma_stores as _tma_stores
+from tileiras.dialects.nv_tileas import warp_roles as _warp_roles
+from tileiras.dialects.nv_tileas import ways as _ways
+from tileiras.dialects.nv_tileas import wgmma as _wgmma
+from tileiras.dialects.nv_tileas.dot import *  # noqa: F403
+from tileiras.dialects.nv_tileas.encoding import *  # noqa: F403
+from tileiras.dialects.nv_tileas.memory import *  # noqa: F403
+from tileiras.dialects.nv_tileas.tcgen05 import *  # noqa: F403
+from tileiras.dialects.operations import attributes_of, operations_of
 
-WARP_ROLE_OPS = (*PIPELINE_OPS, *WGMMA_OPS, *TMA_STORE_OPS, ScalesLoadOp)
+WARP_ROLE_OPS = (
+    *(*_pipeline.PIPELINE_OPS, *_wgmma.WGMMA_OPS, *_tma_stores.TMA_STORE_OPS),
+    _tcgen05.ScalesLoadOp,
+)
 """Operations that only warp-specialized kernels have."""
 
 NvTileAS = Dialect(
     "nv_tileas",
-    [
-        AllocTensorOp,
-        ConvertLayoutOp,
-        ReadStageOp,
-        FmaDotOp,
-        LoadOp,
-        MmaDotOp,
-        MmaScaledDotOp,
-        AsyncCopyOp,
-        StoreOp,
-        StoreRowsOp,
-        TiledLoadOp,
-        TiledStoreOp,
-        *WARP_ROLE_OPS,
-        *TCGEN05_OPS,
-        Tcgen05DotScaledOp,
-    ],
-    [
-        LayoutEncodingAttr,
-        PipelineType,
-        MemDescType,
-        MemorySpaceAttr,
-        *ENCODINGS,
-        TensorMapType,
-        *PLAN_ATTRIBUTES,
-        *ASSIGNED_ATTRIBUTES,
-        *WARP_ROLE_ATTRIBUTES,
-        *WAY_ATTRIBUTES,
-    ],
+    operations_of(_memory, _dot, _pipeline, _wgmma, _tma_stores, _tcgen05),
+    attributes_of(
+        *(_encoding, _pipeline, _memdesc, _plan, _assigned, _warp_roles, _ways),
+    ),
 )
-
-__all__ = [
-    "WARP_ROLE_OPS",
-    "TCGEN05_OPS",
-    "ScalesLoadOp",
-    "Tcgen05DotScaledOp",
-    "AllocTensorOp",
-    "ConvertLayoutOp",
-    "ReadStageOp",
-    "FmaDotOp",
-    "LayoutEncodingAttr",
-    "LoadOp",
-    "MmaDotOp",
-    "MmaScaledDotOp",
-    "NvTileAS",
-    "AsyncCopyOp",
-    "StoreOp",
-    "StoreRowsOp",
-    "TiledLoadOp",
-    "TiledStoreOp",
-    "encoded",
-    "layout_of",
-]

@@ -133,6 +133,3 @@ def layouts_attribute(layouts: Iterable[LinearLayout]) -> ArrayAttr[LayoutEncodi
 def access_attribute(vector: int, axis: int, layout: LinearLayout) -> AccessAttr:
     """The attribute of an access (interned)."""
     return AccessAttr(IntAttr(vector), IntAttr(axis), layout_attribute(layout))
-
-
-ASSIGNED_ATTRIBUTES = (AccessAttr, FmaAttr, MmaSyncAttr)

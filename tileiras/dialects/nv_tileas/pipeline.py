@@ -13,7 +13,6 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, TensorType, UnitAttr
 from xdsl.ir import Operation, OpResult, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
@@ -34,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM, WIDE_ATOMS, is_in_smem
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 
 @irdl_attr_definition
@@ -145,7 +145,7 @@ class MakeTensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RenewTensorMapsOp(IRDLOperation):
+class RenewTensorMapsOp(SegmentedOp):
     """Descriptors whose `make_tiled_tma_desc` was passed since they were made are made now.
 
     They take the place of those before, so all copies into the `pipelines` land first: the
@@ -155,7 +155,6 @@ class RenewTensorMapsOp(IRDLOperation):
     name = "nv_tileas.renew_tiled_tma_descs"
     tensor_maps = var_operand_def(TensorMapType)
     pipelines = var_operand_def(PipelineType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def verify_(self) -> None:
         """Only descriptors that are `renewed` change."""
@@ -201,7 +200,7 @@ class ProducerTailOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TmaLoadOp(IRDLOperation):
+class TmaLoadOp(SegmentedOp):
     """Copies one tile of a view into the current stage at byte `offset`, in panels along `axis`.
 
     Where `multicast_if` (i1) holds, all CTAs of the cluster copy the same tile now, and each brings
@@ -223,7 +222,6 @@ class TmaLoadOp(IRDLOperation):
     offset = prop_def(IntAttr)
     halved = opt_prop_def(IntAttr)
     apart = opt_prop_def(IntAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     @property
     def rank_bits(self) -> int:
@@ -237,7 +235,7 @@ class TmaLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PrologueFillOp(IRDLOperation):
+class PrologueFillOp(SegmentedOp):
     """The consumers' threads copy the tiles of the first iterations into the stages of a pipeline.
 
     As many as there are `stages` (by default all), of a loop from `lower` to `upper` in steps.
@@ -267,7 +265,6 @@ class PrologueFillOp(IRDLOperation):
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
     at_start = opt_prop_def(UnitAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
 @irdl_op_definition
@@ -477,25 +474,4 @@ class FreePipelinesOp(IRDLOperation):
     pipeline = opt_operand_def(PipelineType)
 
 
-PIPELINE_OPS = (
-    CreatePipelineOp,
-    AgentSwitchOp,
-    MakeTensorMapOp,
-    RenewTensorMapsOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    ProducerTailOp,
-    TmaLoadOp,
-    PrologueFillOp,
-    ProducerSkipOp,
-    GatherLoadOp,
-    CopyLoadOp,
-    ConsumerWaitOp,
-    SelectTileOp,
-    HeldTileOp,
-    ReadTileOp,
-    UniformOp,
-    ProxyFenceOp,
-    ConsumerReleaseOp,
-    FreePipelinesOp,
-)
+PIPELINE_OPS = operations_in(vars())

@@ -131,14 +131,3 @@ class Tcgen05Attr(NamedValues):
     name = "nv_tileas.tcgen05"
     required: ClassVar[tuple[str, ...]] = ("column", "columns", "buffers", "load")
     optional: ClassVar[tuple[str, ...]] = ("scales", "left")
-
-
-PLAN_ATTRIBUTES = (
-    FilledByAttr,
-    KernelPlanAttr,
-    PipelinePlanAttr,
-    StagedMmaSyncAttr,
-    StrategyAttr,
-    Tcgen05Attr,
-    WgmmaAttr,
-)

@@ -59,6 +59,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
     PairSharedAttr,
     is_in_tmem,
 )
+from tileiras.dialects.operations import operations_in
 
 LOAD_SHAPES = ("16x256b", "32x32b")
 
@@ -339,22 +340,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return type.shape if isinstance(type, MemDescType) else ()
 
 
-TCGEN05_OPS = (
-    CreateAccumulatorOp,
-    ProductWarpOp,
-    AccumulatorAcquireOp,
-    Tcgen05DotOp,
-    StageReleaseOp,
-    AccumulatorCommitOp,
-    AccumulatorLoadOp,
-    AccumulatorFillOp,
-    AccumulatorClearOp,
-    AccumulatorScaleOp,
-    CreateLeftOperandOp,
-    LeftOperandStoreOp,
-    LeftOperandWaitOp,
-    LeftOperandReleaseOp,
-)
+TCGEN05_OPS = operations_in(vars())
 
 F4_PER_BYTE = 2
 
@@ -416,6 +402,3 @@ class Tcgen05DotScaledOp(IRDLOperation):
         are_scales = len(left) == len(right) == 2 and left[1] == right[0]
         if not are_scales or (left[0], right[1]) != (lhs[0], rhs[1]) or self.depth % left[1]:
             raise VerifyException(f"{self.name}: scales {left} and {right} of {lhs} @ {rhs}")
-
-
-TCGEN05_SCALED_OPS = (ScalesLoadOp, Tcgen05DotScaledOp)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -25,10 +24,11 @@ from xdsl.utils.exceptions import VerifyException
 from tileiras.dialects.cuda_tile.attributes import AtomicRMWModeAttr
 from tileiras.dialects.nv_tileas.memdesc import IN_SMEM
 from tileiras.dialects.nv_tileas.pipeline import PipelineType, TensorMapType
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 
 @irdl_op_definition
-class TmaStoreOp(IRDLOperation):
+class TmaStoreOp(SegmentedOp):
     """Stores one tile of a view from the registers of a product, through shared memory.
 
     Its pieces go through `buffers`, once `tileas-optimize-alloc-tensor` has chosen them: an
@@ -43,7 +43,6 @@ class TmaStoreOp(IRDLOperation):
     view = operand_def()
     indices = var_operand_def()
     buffers = opt_operand_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     delayed = prop_def(IntAttr)
     reduction = opt_prop_def(AtomicRMWModeAttr)
 
@@ -109,10 +108,4 @@ class StoreTailOp(IRDLOperation):
     pipeline = operand_def(PipelineType)
 
 
-TMA_STORE_OPS = (
-    TmaStoreOp,
-    CreateStorePipelineOp,
-    StageForTmaStoreOp,
-    StoreStageOp,
-    StoreTailOp,
-)
+TMA_STORE_OPS = operations_in(vars())

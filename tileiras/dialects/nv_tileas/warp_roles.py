@@ -257,6 +257,3 @@ def role_attribute(
 def roles_attribute(roles: tuple[RoleAttr, ...]) -> RolesAttr:
     """The attribute of several roles (interned)."""
     return RolesAttr(ArrayAttr(roles))
-
-
-WARP_ROLE_ATTRIBUTES = (PrologueFillAttr, RoleAttr, RolesAttr, WarpRolesAttr)

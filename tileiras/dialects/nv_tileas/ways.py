@@ -249,4 +249,3 @@ class RegroupAttr(ParametrizedAttribute):
 
 StepAttr = CombineAttr | ReduxAttr | FindAttr | RegroupAttr
 """A step of a reduction."""
-WAY_ATTRIBUTES = (*WAYS, CombineAttr, ReduxAttr, FindAttr, RegroupAttr)

@@ -8,7 +8,6 @@ from math import prod
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -35,13 +34,14 @@ from tileiras.dialects.nv_tileas.pipeline import (
     PipelineType,
     stage_offset,
 )
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 ROWS_PER_WARP = 16
 """Fixed: four warps compute 64 rows by one wgmma (PTX ISA, "wgmma.mma_async", shapes)."""
 
 
 @irdl_op_definition
-class WgmmaDotOp(IRDLOperation):
+class WgmmaDotOp(SegmentedOp):
     """`lhs @ rhs + acc` by wgmma from shared memory, issued without waiting for it.
 
     With `pending` it then waits until at most so many products are unfinished. Nothing may read
@@ -61,7 +61,6 @@ class WgmmaDotOp(IRDLOperation):
     """
 
     name = "nv_tileas.wgmma_dot"
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     lhs = operand_def()
     rhs = operand_def(IN_SMEM)
     acc = operand_def()
@@ -115,7 +114,7 @@ def is_behind(before: SSAValue, tile: SSAValue) -> bool:
 
 
 @irdl_op_definition
-class WgmmaDotsOp(IRDLOperation):
+class WgmmaDotsOp(SegmentedOp):
     """Several products that read one tile in `common`, by instructions for all of them at once.
 
     `common @ tiles[i] + accs[i]`, or with `transposed` `tiles[i] @ common + accs[i]`, computed as
@@ -136,7 +135,6 @@ class WgmmaDotsOp(IRDLOperation):
     signedness_lhs = opt_prop_def(SignednessAttr)
     signedness_rhs = opt_prop_def(SignednessAttr)
     sums = var_result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def operands_of(self, number: int) -> tuple[SSAValue, SSAValue]:
         """The left and the right operand of one of the products."""
@@ -210,14 +208,7 @@ class DotWaitOp(IRDLOperation):
     result = result_def()
 
 
-WGMMA_OPS = (
-    WgmmaDotOp,
-    WgmmaDotsOp,
-    SmemTransposeOp,
-    TransposeWarpsOp,
-    TransposeTileOp,
-    DotWaitOp,
-)
+WGMMA_OPS = operations_in(vars())
 
 CONSUMER_OPS = (ConsumerWaitOp, ConsumerReleaseOp, *WGMMA_OPS)
 """What the consumers do with stages and what products in flight read."""

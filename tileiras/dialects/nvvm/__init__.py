@@ -22,32 +22,20 @@ def __getattr__(name: str) -> Dialect:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'", name=name)
     from xdsl.ir import Dialect
 
-    from tileiras.dialects.nvvm.access import ACCESS_OPS
-    from tileiras.dialects.nvvm.cluster import CLUSTER_OPS, LAUNCH_CONTROL_OPS
-    from tileiras.dialects.nvvm.copies import COPY_OPS
-    from tileiras.dialects.nvvm.matrix import MATRIX_OPS
-    from tileiras.dialects.nvvm.mbarrier import MBARRIER_OPS
-    from tileiras.dialects.nvvm.tcgen05 import TCGEN05_OPS, TCGEN05_SCALED_OPS
-    from tileiras.dialects.nvvm.threads import THREAD_OPS
-    from tileiras.dialects.nvvm.tma import TMA_OPS
-    from tileiras.dialects.nvvm.wgmma import WGMMA_OPS
-
-    dialect = Dialect(
-        "nvvm",
-        [
-            *THREAD_OPS,
-            *MATRIX_OPS,
-            *COPY_OPS,
-            *ACCESS_OPS,
-            *MBARRIER_OPS,
-            *TMA_OPS,
-            *WGMMA_OPS,
-            *TCGEN05_OPS,
-            *TCGEN05_SCALED_OPS,
-            *CLUSTER_OPS,
-            *LAUNCH_CONTROL_OPS,
-        ],
-        [],
+    from tileiras.dialects.nvvm import (
+        access,
+        cluster,
+        copies,
+        matrix,
+        mbarrier,
+        tcgen05,
+        threads,
+        tma,
+        wgmma,
     )
+    from tileiras.dialects.operations import operations_of
+
+    chapters = (threads, matrix, copies, access, mbarrier, tma, wgmma, tcgen05, cluster)
+    dialect = Dialect("nvvm", operations_of(*chapters), [])
     globals()[name] = dialect
     return dialect

@@ -3,7 +3,6 @@
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -17,6 +16,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import PointerType, bit_width, lanes_of, scalar_of
+from tileiras.dialects.operations import SegmentedOp
 
 LOAD_ORDERS = ("weak", "relaxed", "acquire", "volatile")
 STORE_ORDERS = ("weak", "relaxed", "release", "volatile")
@@ -25,7 +25,7 @@ CACHE_HINTS = ("", ".nc", ".ca", ".cg", ".cs", ".lu", ".cv", ".wb", ".wt")
 
 
 @irdl_op_definition
-class GuardedLoadOp(IRDLOperation):
+class GuardedLoadOp(SegmentedOp):
     """Loads where a guard holds: `result[g] = predicate[g] ? *pointers[g] : passthru[g]`.
 
     With one pointer the result (scalar or vector) lies contiguously there. With G pointers it has G
@@ -45,7 +45,6 @@ class GuardedLoadOp(IRDLOperation):
     predicate = opt_operand_def()
     passthru = opt_operand_def()
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def verify_(self) -> None:
@@ -110,6 +109,3 @@ def check_order(
         raise VerifyException(f"{name}: order '{order}' with scope '{scope}'")
     if cache is not None and (cache.data not in CACHE_HINTS or order != "weak"):
         raise VerifyException(f"{name}: cache hint '{cache.data}' with order '{order}'")
-
-
-ACCESS_OPS = (GuardedLoadOp, GuardedStoreOp)

@@ -2,7 +2,6 @@
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -14,12 +13,13 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import PointerType
+from tileiras.dialects.operations import SegmentedOp
 
 CACHES = ("ca", "cg")
 
 
 @irdl_op_definition
-class CpAsyncOp(IRDLOperation):
+class CpAsyncOp(SegmentedOp):
     """Starts copying `bytes` (4, 8 or 16) from global to shared memory.
 
     With `source_bytes` only so many are read and the rest is filled with zeros (0 reads nothing);
@@ -35,7 +35,6 @@ class CpAsyncOp(IRDLOperation):
     source = operand_def(PointerType)
     source_bytes = opt_operand_def(IntegerType(32))
     ignore = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     def verify_(self) -> None:
@@ -78,6 +77,3 @@ class GridDependencyOp(IRDLOperation):
         """A known action."""
         if self.action.data not in ("wait", "launch_dependents"):
             raise VerifyException(f"nvvm.griddepcontrol: unknown action '{self.action.data}'")
-
-
-COPY_OPS = (CpAsyncOp, CpAsyncCommitOp, CpAsyncWaitOp, GridDependencyOp)

@@ -161,6 +161,3 @@ def _check_matrices(name: str, count: int, pointer: object, registers: object) -
         raise VerifyException(f"{name}: expected a shared memory pointer, found {pointer}")
     if registers != vector_type(IntegerType(32), count):
         raise VerifyException(f"{name}: expected vector<{count}xi32>, found {registers}")
-
-
-MATRIX_OPS = (MmaSyncOp, MmaTileOp, MmaScaledTileOp, LdMatrixOp, StMatrixOp)

@@ -3,7 +3,6 @@
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -17,6 +16,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import SHARED, PointerType
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 MAX_MBARRIER_COUNT = (1 << 20) - 1
 """PTX ISA, "Size and alignment of mbarrier object": valid range of counts."""
@@ -55,7 +55,7 @@ class MbarrierInitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MbarrierArriveOp(IRDLOperation):
+class MbarrierArriveOp(SegmentedOp):
     """Arrives `count` times at a barrier, with release semantics, where the guard holds.
 
     With `cta` the barrier of that CTA rank of the cluster is meant, at the same shared address.
@@ -67,7 +67,6 @@ class MbarrierArriveOp(IRDLOperation):
     barrier = operand_def(PointerType)
     cta = opt_operand_def(IntegerType(32))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -77,7 +76,7 @@ class MbarrierArriveOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MbarrierExpectTxOp(IRDLOperation):
+class MbarrierExpectTxOp(SegmentedOp):
     """Announces `bytes` (or `size`) of asynchronous writes to the phase and arrives once.
 
     PTX ISA, "mbarrier.arrive.expect_tx".
@@ -88,7 +87,6 @@ class MbarrierExpectTxOp(IRDLOperation):
     barrier = operand_def(PointerType)
     predicate = opt_operand_def(IntegerType(1))
     size = opt_operand_def(IntegerType(32))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -180,13 +178,4 @@ class FenceProxyAsyncOp(IRDLOperation):
             raise VerifyException(f"nvvm.fence_proxy_async: unknown space '{self.space.data}'")
 
 
-MBARRIER_OPS = (
-    MbarrierInitOp,
-    MbarrierArriveOp,
-    MbarrierExpectTxOp,
-    MbarrierWaitOp,
-    MbarrierTryWaitOp,
-    MbarrierArriveCopiesOp,
-    FenceMbarrierInitOp,
-    FenceProxyAsyncOp,
-)
+MBARRIER_OPS = operations_in(vars())

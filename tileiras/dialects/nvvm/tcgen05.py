@@ -7,7 +7,6 @@ Operations with `pair` are those of two CTAs of a cluster, whose ranks differ in
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -24,6 +23,7 @@ from tileiras.dialects.llvm.types import PointerType, bit_width, lanes_of, scala
 from tileiras.dialects.llvm.vectors import IndicesAttr
 from tileiras.dialects.nvvm.mbarrier import check_shared
 from tileiras.dialects.nvvm.wgmma import DESCRIPTOR_UNIT
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 MOST_COLUMNS = 512
@@ -87,7 +87,7 @@ class Tcgen05RelinquishOp(IRDLOperation):
 
 
 @irdl_op_definition
-class Tcgen05MmaOp(IRDLOperation):
+class Tcgen05MmaOp(SegmentedOp):
     """Multiplies and accumulates along K: `d = sum_k a[k] * b[k] (+ d)`, where the guard holds.
 
     `kind` names a row of `codegen.atoms.tcgen05`, `descriptor` is the instruction descriptor.
@@ -109,7 +109,6 @@ class Tcgen05MmaOp(IRDLOperation):
     b = operand_def(IntegerType(64))
     accumulates = operand_def(IntegerType(1))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     @property
@@ -132,7 +131,7 @@ class Tcgen05MmaOp(IRDLOperation):
 
 
 @irdl_op_definition
-class Tcgen05CommitOp(IRDLOperation):
+class Tcgen05CommitOp(SegmentedOp):
     """Arrives at a barrier when all that the thread has issued before is done, where it holds.
 
     With `multicast` (i16), a mask of CTA ranks, at the barriers of the same place in these CTAs.
@@ -144,7 +143,6 @@ class Tcgen05CommitOp(IRDLOperation):
     barrier = operand_def(PointerType)
     multicast = opt_operand_def(IntegerType(16))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -225,20 +223,11 @@ def _check_transfer(
         raise VerifyException(f"{name}: {registers}, expected {count} elements of 32 bits")
 
 
-TCGEN05_OPS = (
-    Tcgen05AllocOp,
-    Tcgen05DeallocOp,
-    Tcgen05RelinquishOp,
-    Tcgen05MmaOp,
-    Tcgen05CommitOp,
-    Tcgen05FenceOp,
-    Tcgen05LdOp,
-    Tcgen05StOp,
-)
+TCGEN05_OPS = operations_in(vars())
 
 
 @irdl_op_definition
-class Tcgen05CpOp(IRDLOperation):
+class Tcgen05CpOp(SegmentedOp):
     """Copies chunks of 32 rows of 16 bytes to four columns each, into every quarter of the lanes.
 
     Chunk i comes from `offsets[i]` bytes behind the descriptor `source` and goes to column
@@ -253,7 +242,6 @@ class Tcgen05CpOp(IRDLOperation):
     tmem = operand_def(IntegerType(32))
     source = operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -265,7 +253,7 @@ class Tcgen05CpOp(IRDLOperation):
 
 
 @irdl_op_definition
-class Tcgen05MmaScaledOp(IRDLOperation):
+class Tcgen05MmaScaledOp(SegmentedOp):
     """`d = sum_k (a[k] * scales_a[k]) * (b[k] * scales_b[k]) (+ d)`, where the guard holds.
 
     As `nvvm.tcgen05.mma`, with an instruction descriptor for each step of K, for it says which byte
@@ -288,7 +276,6 @@ class Tcgen05MmaScaledOp(IRDLOperation):
     scales = operand_def(IntegerType(32))
     accumulates = operand_def(IntegerType(1))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:

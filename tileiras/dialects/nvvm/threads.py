@@ -164,15 +164,3 @@ class ElectOp(IRDLOperation):
     name = "nvvm.elect"
     result = result_def(IntegerType(1))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-
-THREAD_OPS = (
-    ReadSregOp,
-    BarrierOp,
-    BarrierArriveOp,
-    WarpBarrierOp,
-    ShflOp,
-    VoteOp,
-    ReduxOp,
-    ElectOp,
-)

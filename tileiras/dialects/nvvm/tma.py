@@ -1,11 +1,10 @@
-"""The tensor memory accelerator (TMA): tensor maps, bulk tensor copies, cache policies."""
+"""The tensor memory accelerator (TMA): tensor maps, bulk tensor copies."""
 
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -16,11 +15,12 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import GENERIC, GLOBAL, PointerType
 from tileiras.dialects.nvvm.mbarrier import check_shared
+from tileiras.dialects.operations import SegmentedOp, operations_in
 
 MAX_RANK = 5
 TENSOR_MAP_BYTES = 128
@@ -47,7 +47,6 @@ ATOMICITIES = {32: 1, 64: 3}
 """Bytes that a swizzle of 128 bytes keeps together, if not 16, and their codes (there)."""
 FILL_MODES = {"zero": 0, "nan": 1}
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-EVICTIONS = ("evict_first", "evict_normal", "evict_last", "evict_unchanged")
 MEMORY = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
@@ -69,15 +68,14 @@ def _check_coordinates(name: str, coordinates: Sequence[SSAValue]) -> None:
 
 
 @irdl_op_definition
-class TmaLoadOp(IRDLOperation):
+class TmaLoadOp(SegmentedOp):
     """Starts loading a box of a tensor into shared memory; its bytes arrive at `barrier`.
 
     `coordinates` are in elements, fastest dim first. `multicast` (i16) is the mask of CTA ranks
     that get the box, each at the same address and barrier offset. `own_cta`: it comes to the CTA
     that asks for it, and the instruction says so. `pair`: the barrier may be that of the other CTA
     of a pair; of a box for several CTAs, the CTA of each pair that has the place of `barrier`'s
-    counts. `policy` comes from `CachePolicyOp`. One thread
-    issues it. PTX ISA, "cp.async.bulk.tensor".
+    counts. One thread issues it. PTX ISA, "cp.async.bulk.tensor".
     """
 
     name = "nvvm.tma_load"
@@ -86,11 +84,9 @@ class TmaLoadOp(IRDLOperation):
     barrier = operand_def(PointerType)
     coordinates = var_operand_def()
     multicast = opt_operand_def(IntegerType(16))
-    policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
     own_cta = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -104,7 +100,7 @@ class TmaLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TmaStoreOp(IRDLOperation):
+class TmaStoreOp(SegmentedOp):
     """Starts storing a box from shared memory; with `reduction` it is combined with what is there.
 
     Joins the thread's current bulk group. Elements outside the tensor are dropped. PTX ISA,
@@ -116,9 +112,7 @@ class TmaStoreOp(IRDLOperation):
     map = operand_def(PointerType)
     source = operand_def(PointerType)
     coordinates = var_operand_def()
-    policy = opt_operand_def(IntegerType(64))
     predicate = opt_operand_def(IntegerType(1))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -181,7 +175,7 @@ class AcquireTensorMapOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FillTensorMapsOp(IRDLOperation):
+class FillTensorMapsOp(SegmentedOp):
     """Fills in `count` tensor maps in `scratch` (128 shared bytes each), each lane one.
 
     One whole warp executes it; what lane i passes goes into map i. Dims are fastest first: `sizes`
@@ -200,7 +194,6 @@ class FillTensorMapsOp(IRDLOperation):
     sizes = var_operand_def(IntegerType(32))
     strides = var_operand_def(IntegerType(64))
     box = var_operand_def(IntegerType(32))
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = MEMORY
 
     def verify_(self) -> None:
@@ -243,21 +236,6 @@ class PublishTensorMapsOp(IRDLOperation):
         """From shared to global memory."""
         check_shared(self.name, self.scratch.type)
         _check_map(self.name, self.target.type)
-
-
-@irdl_op_definition
-class CachePolicyOp(IRDLOperation):
-    """An L2 eviction policy for copies (PTX ISA, "createpolicy")."""
-
-    name = "nvvm.cache_policy"
-    eviction = prop_def(StringAttr)
-    result = result_def(IntegerType(64))
-    traits = traits_def(Pure())
-
-    def verify_(self) -> None:
-        """A known priority."""
-        if self.eviction.data not in EVICTIONS:
-            raise VerifyException(f"nvvm.cache_policy: unknown priority '{self.eviction.data}'")
 
 
 @irdl_op_definition
@@ -374,19 +352,4 @@ class KeepTensorMapsOp(IRDLOperation):
             raise VerifyException(f"{self.name}: {self.count.data} maps at {self.taken.type}")
 
 
-TMA_OPS = (
-    TmaLoadOp,
-    TmaStoreOp,
-    TmaStoreCommitOp,
-    TmaStoreWaitOp,
-    PrefetchTensorMapOp,
-    AcquireTensorMapOp,
-    FillTensorMapsOp,
-    PublishTensorMapsOp,
-    CachePolicyOp,
-    TryClaimSlotOp,
-    ClaimSlotOp,
-    FindTensorMapsOp,
-    KeepTensorMapsOp,
-    ReleaseSlotOp,
-)
+TMA_OPS = operations_in(vars())

@@ -2,7 +2,6 @@
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -19,13 +18,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.llvm.types import lanes_of
 from tileiras.dialects.llvm.vectors import IndicesAttr
+from tileiras.dialects.operations import SegmentedOp
 
 DESCRIPTOR_UNIT = 16
 """Descriptors count in units of 16 bytes (PTX ISA, "Matrix Descriptor Format")."""
 
 
 @irdl_op_definition
-class WgmmaOp(IRDLOperation):
+class WgmmaOp(SegmentedOp):
     """Multiplies and accumulates a whole tile: `result[m] = sum_k a[m,k] * b[k] + accumulator[m]`.
 
     `atom` names a row of `codegen.atoms.wgmma`. `a` is a descriptor (i64) or a thread's fragments
@@ -55,7 +55,6 @@ class WgmmaOp(IRDLOperation):
     accumulator = opt_operand_def()
     scale_d = opt_operand_def(IntegerType(1))
     result = result_def()
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
     @property

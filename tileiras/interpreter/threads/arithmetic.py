@@ -175,7 +175,6 @@ RULES: dict[type[Operation], Rule] = {
     ll.FSubOp: floats(np.subtract),
     ll.FMulOp: floats(np.multiply),
     ll.FDivOp: floats(np.divide),
-    ll.FRemOp: floats(np.fmod),
     ll.FNegOp: _negated,
     ll.TruncOp: _converted(_same_number),
     ll.ZExtOp: _converted(_same_number),

@@ -20,7 +20,6 @@ from tileiras.interpreter.threads.schedule import Wait
 from tileiras.interpreter.threads.shared import FIRST_ADDRESS
 from tileiras.interpreter.threads.state import BulkCopy, Cta, Lockstep, Rule
 from tileiras.interpreter.threads.tensor_maps import TensorMap
-from tileiras.interpreter.threads.values import Value, same_everywhere
 
 _NUMBERS: dict[str, Any] = {
     "f16": np.float16,
@@ -149,10 +148,6 @@ def _wait(run: Lockstep, op: tma.TmaStoreWaitOp) -> Wait:
     return Wait()
 
 
-def _policy(run: Lockstep, op: tma.CachePolicyOp) -> Value:
-    return same_everywhere(run.count, 0, op.result.type)
-
-
 def _nothing(run: Lockstep, op: Operation) -> None:
     """Maps are known once they are published."""
 
@@ -164,6 +159,5 @@ RULES: dict[type[Operation], Rule] = {
     tma.TmaStoreOp: _store,
     tma.TmaStoreCommitOp: _commit,
     tma.TmaStoreWaitOp: _wait,
-    tma.CachePolicyOp: _policy,
 }
 """Operations of TMA."""

@@ -27,7 +27,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.effects import is_pure
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.canonicalization.constants import integer_splat, splat_signed
 from tileiras.passes.rewriting import erase_op, replace_op_by
 
@@ -274,9 +274,7 @@ def _before(
         properties=dict(properties),
         location=op.location,
     )
-    block = op.parent_block()
-    if block is None:
-        raise InternalError("an operation stands in no block")
+    block = required(op.parent_block(), "an operation stands in no block")
     block.insert_op_before(made, op)
     return made.results[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -12,7 +13,7 @@ from tileiras.errors import CompileError
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 from tileiras.passes.op_builder import OpBuilder
 
-Rule = Callable[["Converter", Operation], Sequence[SSAValue]]
+Rule = Callable[["Converter", Any], Sequence[SSAValue]]
 """Emits the operations that replace one, and returns the values of its results."""
 
 

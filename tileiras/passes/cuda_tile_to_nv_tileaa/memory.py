@@ -57,10 +57,8 @@ def _divisors(
     return IntTupleAttr(divisors)
 
 
-def _convert_tensor_view(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_tensor_view(converter: Converter, op: ct.MakeTensorViewOp) -> Sequence[SSAValue]:
     """A memref with what is known of its base, sizes and strides."""
-    if not isinstance(op, ct.MakeTensorViewOp):
-        raise InternalError("the rule of make_tensor_view got another operation")
     type = op.result.type
     if not isinstance(type, TensorViewType):
         raise InternalError("make_tensor_view does not make a tensor_view")
@@ -164,10 +162,8 @@ def _access(converter: Converter, op: Operation) -> dict[str, Attribute]:
     return properties
 
 
-def _convert_load_view(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_load_view(converter: Converter, op: ct.LoadViewTkoOp) -> Sequence[SSAValue]:
     """Loads a tile through a view."""
-    if not isinstance(op, ct.LoadViewTkoOp):
-        raise InternalError("the rule of load_view_tko got another operation")
     indices, token = converter.mapped(op.index), _optional(converter, op.token)
     properties = _access(converter, op)
     properties["inbounds"] = op.inbounds
@@ -177,10 +173,8 @@ def _convert_load_view(converter: Converter, op: Operation) -> Sequence[SSAValue
     return converter.emit(aa.TiledLoadOp, operands, types, properties).results
 
 
-def _convert_store_view(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_store_view(converter: Converter, op: ct.StoreViewTkoOp) -> Sequence[SSAValue]:
     """Stores a tile through a view."""
-    if not isinstance(op, ct.StoreViewTkoOp):
-        raise InternalError("the rule of store_view_tko got another operation")
     indices, token = converter.mapped(op.index), _optional(converter, op.token)
     properties = _access(converter, op)
     properties["inbounds"] = op.inbounds
@@ -189,10 +183,8 @@ def _convert_store_view(converter: Converter, op: Operation) -> Sequence[SSAValu
     return converter.emit(aa.TiledStoreOp, operands, [MEM_TOKEN], properties).results
 
 
-def _convert_atomic_red(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_atomic_red(converter: Converter, op: ct.AtomicRedViewTkoOp) -> Sequence[SSAValue]:
     """Atomically combines a tile into memory through a view."""
-    if not isinstance(op, ct.AtomicRedViewTkoOp):
-        raise InternalError("the rule of atomic_red_view_tko got another operation")
     indices, token = converter.mapped(op.index), _optional(converter, op.token)
     properties = _access(converter, op)
     properties["inbounds"] = op.inbounds
@@ -215,10 +207,8 @@ def _pointer_facts(
     return properties
 
 
-def _convert_load_ptr(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_load_ptr(converter: Converter, op: ct.LoadPtrTkoOp) -> Sequence[SSAValue]:
     """Gathers through pointers."""
-    if not isinstance(op, ct.LoadPtrTkoOp):
-        raise InternalError("the rule of load_ptr_tko got another operation")
     mask, other = _optional(converter, op.mask), _optional(converter, op.padding_value)
     token = _optional(converter, op.token)
     properties = _access(converter, op) | _pointer_facts(converter, op.source, op.mask)
@@ -228,10 +218,8 @@ def _convert_load_ptr(converter: Converter, op: Operation) -> Sequence[SSAValue]
     return converter.emit(aa.LoadOp, operands, types, properties).results
 
 
-def _convert_store_ptr(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_store_ptr(converter: Converter, op: ct.StorePtrTkoOp) -> Sequence[SSAValue]:
     """Scatters through pointers."""
-    if not isinstance(op, ct.StorePtrTkoOp):
-        raise InternalError("the rule of store_ptr_tko got another operation")
     mask, token = _optional(converter, op.mask), _optional(converter, op.token)
     properties = _access(converter, op) | _pointer_facts(converter, op.destination, op.mask)
     properties[_SEGMENTS] = _segments(1, 1, len(mask), len(token))

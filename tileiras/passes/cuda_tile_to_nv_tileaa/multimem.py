@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tileiras.dialects import cuda_tile as ct
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
-from tileiras.errors import InternalError
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter, Rule
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 
@@ -38,10 +37,8 @@ def _access(converter: Converter, op: MultimemOp) -> list[SSAValue]:
     return converter.mapped([op.view, *op.index, *token])
 
 
-def _convert_load(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_load(converter: Converter, op: ct.MultimemLoadReduceViewTkoOp) -> Sequence[SSAValue]:
     """A load of all copies."""
-    if not isinstance(op, ct.MultimemLoadReduceViewTkoOp):
-        raise InternalError("the rule of multimem_load_reduce_view_tko got another operation")
     types = [convert_type(op.tile.type), MEM_TOKEN]
     return converter.emit(
         aa.MultimemLoadOp, _access(converter, op), types, _properties(op, 0)
@@ -51,9 +48,9 @@ def _convert_load(converter: Converter, op: Operation) -> Sequence[SSAValue]:
 def _writing(target: type[Operation]) -> Rule:
     """A rule for an operation that writes all copies."""
 
-    def convert(converter: Converter, op: Operation) -> Sequence[SSAValue]:
-        if not isinstance(op, ct.MultimemReduceViewTkoOp | ct.MultimemStoreViewTkoOp):
-            raise InternalError("the rule of multimem writes got another operation")
+    def convert(
+        converter: Converter, op: ct.MultimemReduceViewTkoOp | ct.MultimemStoreViewTkoOp
+    ) -> Sequence[SSAValue]:
         operands = [converter.value(op.tile), *_access(converter, op)]
         return converter.emit(target, operands, [MEM_TOKEN], _properties(op, 1)).results
 

@@ -125,10 +125,8 @@ def _convert_argument(
     return f"{form}ll{letter}", arguments.as_integer(value, signed=letter in _SIGNED)
 
 
-def _convert_print(converter: Converter, op: Operation) -> Sequence[SSAValue]:
+def _convert_print(converter: Converter, op: ct.PrintTkoOp) -> Sequence[SSAValue]:
     """A print whose arguments are f64, i64, or i32 for a character."""
-    if not isinstance(op, ct.PrintTkoOp):
-        raise InternalError("the rule of print_tko got another operation")
     arguments, values = _Arguments(converter), iter(converter.mapped(op.args))
     texts: list[str] = []
     converted: list[SSAValue] = []

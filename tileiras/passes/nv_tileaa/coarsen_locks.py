@@ -25,13 +25,13 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, UnitAttr, i
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.dialects.nv_tileaa.storage import storage_bits, value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.planning.hints import integer_hint
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -113,14 +113,11 @@ def _has_lock(func: aa.FuncOp) -> bool:
 
 
 def _remark(func: aa.FuncOp, size: int) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         CoarsenLocksPass.name,
         "Locks",
         f"{size} tile blocks are a cluster of CTAs, whose last one takes the lock for all of them",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

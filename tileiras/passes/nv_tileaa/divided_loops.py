@@ -14,7 +14,7 @@ from xdsl.ir import Block, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa.cluster_blocks import compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
@@ -43,9 +43,7 @@ def divide(found: DividedLoop, size: int, many: int) -> None:
     lower = before.binary(aa.AddIOp, ahead, loop.lower_bound) if found.lower else ahead
     before.put_before(loop)
     loop.operands[0], loop.operands[2] = lower, step
-    end = found.following[-1].next_op
-    if end is None:
-        raise InternalError("a kernel does not end", where="split-reductions")
+    end = required(found.following[-1].next_op, "a kernel does not end", "split-reductions")
     kept = _copies(found) if alone is not None else Block()
     for op in found.following:
         op.detach()

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import (
@@ -20,7 +20,7 @@ from tileiras.options import (
     CompileOptions,
 )
 from tileiras.passes.rewriting import put_in_place
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
@@ -66,14 +66,11 @@ class DynamicPersistentPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         DynamicPersistentPass.name,
         "DynamicPersistent",
         "a CTA goes on with tile blocks that have not started",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

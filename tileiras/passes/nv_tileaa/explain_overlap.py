@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.schedule import LoopScheduleAttr
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark, RemarkKind
 
 
 def overlap(pass_name: str, func: aa.FuncOp, schedules: Sequence[LoopScheduleAttr]) -> Remark:
@@ -39,13 +39,6 @@ def _cycles(schedules: Sequence[LoopScheduleAttr]) -> str:
 
 
 def _remark(kind: RemarkKind, pass_name: str, func: aa.FuncOp, text: str, loops: int) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        kind,
-        pass_name,
-        "Overlap",
-        text,
-        func.sym_name.data,
-        place_of(func),
-        (("Loops", str(loops)),),
+    return remark_about(
+        func, pass_name, "Overlap", text, kind=kind, arguments=(("Loops", str(loops)),)
     )

@@ -15,7 +15,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     Signedness,
 )
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
@@ -25,7 +25,7 @@ from tileiras.passes.rewriting import erase_op, put_in_place
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 from tileiras.planning.tiling.product_region import STORES
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -108,15 +108,7 @@ def _remark_of(func: aa.FuncOp) -> Remark:
 
 
 def _remark(func: aa.FuncOp, name: str, text: str) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        FormClustersPass.name,
-        name,
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
+    return remark_about(func, FormClustersPass.name, name, text)
 
 
 def _is_candidate(func: aa.FuncOp) -> bool:

@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.codegen.target.features import Feature
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.schedule import loop_schedule
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.planning.operands.tma import root_load
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+from tileiras.remarks import RemarkCollector, RemarkKind, counted
 from tileiras.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -174,15 +174,13 @@ def _explain_loads(remarks: RemarkCollector, func: aa.FuncOp, plan: PrefetchPlan
     else:
         text = "loads in loops are waited for where they stand: no schedule fits or pays"
     remarks.add(
-        Remark(
-            RemarkCategory.SCHEDULE,
-            RemarkKind.PASSED if count else RemarkKind.MISSED,
+        remark_about(
+            func,
             GenerateSchedulePass.name,
             "PipelinedLoads",
             text,
-            func.sym_name.data,
-            place_of(func),
-            (("Loads", str(count)),),
+            kind=RemarkKind.PASSED if count else RemarkKind.MISSED,
+            arguments=(("Loads", str(count)),),
         )
     )
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
-from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.ir_pass import CompileContext, IrPass
@@ -56,12 +55,5 @@ def _keep_loops(func: aa.FuncOp) -> None:
     for op in func.walk():
         if everywhere and isinstance(op, aa.ForOp | aa.LoopOp):
             op.no_unroll = UnitAttr()
-        elif op is not func and forbids_unrolling(op) and (loop := _loop_around(op)) is not None:
+        elif op is not func and forbids_unrolling(op) and (loop := aa.loop_around(op)) is not None:
             loop.no_unroll = UnitAttr()
-
-
-def _loop_around(op: Operation) -> aa.ForOp | aa.LoopOp | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.schedule import loop_schedule
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -70,15 +70,7 @@ class JoinIterationsPass(IrPass):
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        JoinIterationsPass.name,
-        "JoinedIterations",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
+    return remark_about(func, JoinIterationsPass.name, "JoinedIterations", text)
 
 
 def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:

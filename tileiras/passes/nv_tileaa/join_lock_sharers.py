@@ -29,12 +29,12 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.errors import InternalError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.planning.critical_sections import Place
@@ -78,14 +78,11 @@ def _has_lock(func: aa.FuncOp) -> bool:
 
 
 def _remark(func: aa.FuncOp, together: int) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         JoinLockSharersPass.name,
         "LockSharers",
         f"a CTA runs {together} tile blocks that take the same lock, once for all of them",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

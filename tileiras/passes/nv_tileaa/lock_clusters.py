@@ -11,7 +11,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
 from tileiras.dialects.nv_tileaa.exchange import EXCHANGE
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, ClusterBlocks, compared, number_blocks
 from tileiras.passes.nv_tileaa.merged_critical_sections import MergedCriticalSections
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
@@ -27,9 +27,7 @@ def renumber_tile_blocks(func: aa.FuncOp, section: Section, axis: int, size: int
     A CTA beyond the grid takes the place of the cluster's first tile block, so that it finds what
     it loads; its loops have no iterations.
     """
-    first = func.body.block.first_op
-    if first is None:
-        raise InternalError("an empty function", where="coarsen-locks")
+    first = required(func.body.block.first_op, "an empty function", "coarsen-locks")
     blocks, made = number_blocks(first, axis, size)
     for op in list(func.walk()):
         if isinstance(op, aa.GetProgramIdOp) and op not in made and op.axis.value.data == axis:

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.storage import value_bytes
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder, type_of
 from tileiras.planning.critical_sections import Access, Place, Section, place_of_access
 
@@ -286,10 +286,7 @@ class MergedCriticalSections:
 
 
 def _place(op: Access) -> Place:
-    place = place_of_access(op)
-    if place is None:
-        raise InternalError("an access to an unknown place", where="coarsen-locks")
-    return place
+    return required(place_of_access(op), "an access to an unknown place", "coarsen-locks")
 
 
 def _tokens_from_outside(op: Operation, inside: set[Operation]) -> list[SSAValue]:

@@ -32,14 +32,14 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.memory import LoadBase, TiledLoadBase
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared, only_if
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_region import STORES
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -81,15 +81,12 @@ class MulticastRemoteTilesPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         MulticastRemoteTilesPass.name,
         "MulticastRemoteTiles",
         f"{func.cluster_size} tile blocks are a cluster of CTAs: an operand whose address is "
         "looked up, which may be another GPU's memory, is read once for all",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntAttr, UnitAttr
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.planning.mma.tcgen05_pairs import halves_of
 from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -41,12 +41,4 @@ def paired(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, Remark | None
 
 
 def _remark(func: aa.FuncOp, kind: RemarkKind, text: str) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        kind,
-        "form-clusters",
-        "Pair",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
+    return remark_about(func, "form-clusters", "Pair", text, kind=kind)

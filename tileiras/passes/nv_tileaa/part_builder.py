@@ -18,7 +18,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC, TileType
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.tiling.slicing import cut_type, operand_dims
 
@@ -56,9 +56,7 @@ class ScalarBuilder(OpBuilder):
 
     def put_before(self, place: Operation) -> dict[Operation, None]:
         """Moves what has been built in front of an operation; returns it."""
-        block = place.parent_block()
-        if block is None:
-            raise InternalError("an operation stands in no block")
+        block = required(place.parent_block(), "an operation stands in no block")
         made = dict.fromkeys(self.block.ops)
         for op in made:
             op.detach()

@@ -15,7 +15,7 @@ from tileiras.dialects.cuda_tile.constants import DenseAttr, FloatBitsAttr
 from tileiras.dialects.cuda_tile.element_types import storage_bytes
 from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.nv_tileaa.types import MemTokenType, element_of, shape_of
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
 from tileiras.passes.rewriting import erase_op
 from tileiras.planning.tiling.combining import can_combine
@@ -302,8 +302,6 @@ def _earlier_token(op: aa.LoadOp | aa.TiledLoadOp) -> SSAValue:
     if op.token is not None:
         return op.token
     made = aa.CreateMemTokenOp.create(result_types=[op.result_token.type], location=op.location)
-    block = op.parent_block()
-    if block is None:
-        raise InternalError("a load stands in no block")
+    block = required(op.parent_block(), "a load stands in no block")
     block.insert_op_before(made, op)
     return made.results[0]

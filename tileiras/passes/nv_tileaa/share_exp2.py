@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import EXP2_ON_FMA
 from tileiras.planning.layouts.written import kernel_plan
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,9 @@ def _share(func: aa.FuncOp, target: GpuTarget, forced: int | None) -> int:
 
 
 def _remark(func: aa.FuncOp, eighths: int) -> Remark:
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         ShareExp2Pass.name,
         "PowersOnFma",
         f"{eighths} of 8 powers of 2 are computed on FMA units",
-        func.sym_name.data,
-        place_of(func),
     )

@@ -23,7 +23,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     SignednessAttr,
 )
 from tileiras.dialects.nv_tileaa.types import element_of, with_element
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import erase_op
 
@@ -191,9 +191,7 @@ def _put_before(
 
 
 def _insert(op: Operation, place: Operation) -> None:
-    block = place.parent_block()
-    if block is None:
-        raise InternalError("an operation is in no block", where="simplify_addresses")
+    block = required(place.parent_block(), "an operation is in no block", "simplify_addresses")
     block.insert_op_before(op, place)
 
 

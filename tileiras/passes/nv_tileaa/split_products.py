@@ -20,12 +20,12 @@ from xdsl.ir import Operation
 from tileiras.analysis.register_pressure import Live, live_at_products, tensor_words
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_cut import ProductCut
 from tileiras.planning.tiling.product_region import ProductRegion, find_region
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 MAX_LIVE_WORDS = 176
 """Policy: registers of a thread for what is live with a product: of 255, or of 232 beside a
@@ -186,12 +186,4 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
 
 def tiling_remark(func: aa.FuncOp, text: str) -> Remark:
     """What became of a product or loop."""
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        SLICING,
-        "Tiling",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
+    return remark_about(func, SLICING, "Tiling", text)

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.exchange import CELL_BYTES
 from tileiras.dialects.nv_tileaa.storage import value_bytes
 from tileiras.ir_pass import CompileContext, IrPass
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -100,14 +100,11 @@ def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark
     what = "the iterations of a loop, and add up their sums"
     if isinstance(found, PartLoop):
         what = f"the {found.parts} parts of a tile"
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         SplitReductionsPass.name,
         "SplitReductions",
         f"the {size} CTAs of a cluster divide {what}",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

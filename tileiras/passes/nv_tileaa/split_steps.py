@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, Block
 from tileiras.analysis.register_pressure import Live, live_at_products, tensor_words
 from tileiras.codegen.target import Feature
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.errors import CompileError
@@ -21,7 +21,7 @@ from tileiras.passes.nv_tileaa.split_products import THREADS
 from tileiras.passes.rewriting import put_in_place
 from tileiras.planning.operands.tma import MAX_BOX, root_load
 from tileiras.planning.resources.warps import plan_cta
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -233,12 +233,4 @@ def _described(dot: aa.DotOp, parts: int) -> str:
 
 def k_split_remark(func: aa.FuncOp, text: str) -> Remark:
     """What became of the steps of a product."""
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
-        SPLIT_K,
-        "KSplit",
-        text,
-        func.sym_name.data,
-        place_of(func),
-    )
+    return remark_about(func, SPLIT_K, "KSplit", text)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
-from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -74,16 +74,13 @@ class TilesPerCtaPass(IrPass):
 
 def _remark(func: aa.FuncOp) -> Remark:
     is_one = func.two_tiles is not None and func.two_tiles.data == "rows"
-    return Remark(
-        RemarkCategory.SCHEDULE,
-        RemarkKind.PASSED,
+    return remark_about(
+        func,
         TilesPerCtaPass.name,
         "TilesPerCTA",
         "two tiles whose rows follow each other are computed as one"
         if is_one
         else "two tiles at once: an operand that both read is loaded once",
-        func.sym_name.data,
-        place_of(func),
     )
 
 

@@ -28,7 +28,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.ir_pass import BrokenPromise, CompileContext, IrPass
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
@@ -243,9 +243,7 @@ class _Unrolling(ScalarBuilder):
 
     def _before_release(self, number: int) -> SSAValue:
         """The token behind all that an iteration does before it would give the lock back."""
-        token = self.found.section.release.token
-        if token is None:
-            raise InternalError("a release that follows nothing")
+        token = required(self.found.section.release.token, "a release that follows nothing")
         return self._value(number, token)
 
     def _release(self) -> Operation:
@@ -253,9 +251,7 @@ class _Unrolling(ScalarBuilder):
         release, numbers = self.found.section.release, range(self.found.together)
         tokens = [self._before_release(number) for number in numbers]
         joined = self.emit(aa.JoinMemTokensOp, tokens, [tokens[0].type]).results[0]
-        token = release.token
-        if token is None:
-            raise InternalError("a release that follows nothing")
+        token = required(release.token, "a release that follows nothing")
         made = release.clone({token: joined})
         self.block.add_op(made)
         return made

@@ -22,10 +22,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer, Ma
 from tileiras.planning.layouts.written import access_of
 
 
-def _place_buffer(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_buffer(materializer: Materializer, op: aa.CircularBufferOp) -> Sequence[SSAValue]:
     """Shared memory for its tiles, which lie there as those want it who read them."""
-    if not isinstance(op, aa.CircularBufferOp):
-        raise InternalError("the rule of circular_buffer got another operation")
     uses = (use.operation for use in op.result.uses)
     read = next((user for user in uses if isinstance(user, aa.ReadStageOp)), None)
     if read is None:
@@ -45,10 +43,8 @@ def _place_meeting(materializer: Materializer, op: Operation) -> Sequence[SSAVal
     return materializer.emit(type(op), (), (), op.properties).results
 
 
-def _place_start(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_start(materializer: Materializer, op: aa.AsyncCopyOp) -> Sequence[SSAValue]:
     """The copy, in the layout in which the tile will be read."""
-    if not isinstance(op, aa.AsyncCopyOp):
-        raise InternalError("the rule of async_copy got another operation")
     access = access_of(op, view_type_of(op.view).tile_shape, materializer.num_warps)
     properties = dict(op.properties) | {
         "vector": access.vector,

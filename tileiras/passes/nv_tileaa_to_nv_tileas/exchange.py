@@ -11,10 +11,8 @@ from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer, MaterializeRule
 
 
-def _place_share(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_share(materializer: Materializer, op: aa.ShareTilesOp) -> Sequence[SSAValue]:
     """Each tile in the layout in which it is read."""
-    if not isinstance(op, aa.ShareTilesOp):
-        raise InternalError("the rule of share_tiles got another operation")
     return materializer.emit(
         aa.ShareTilesOp, materializer.taken(op), [op.result.type], op.properties
     ).results

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.planning.model.cta import CtaPlan
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+from tileiras.remarks import RemarkCategory, RemarkCollector, RemarkKind, counted
 
 DOTS = (tas.MmaDotOp, tas.MmaScaledDotOp, tas.FmaDotOp)
 PASS_NAME = "convert-tileaa-to-tileas"
@@ -34,14 +34,15 @@ def _add(
 ) -> None:
     """Adds a remark about a kernel."""
     remarks.add(
-        Remark(
-            RemarkCategory.TENSOR_CORE if name == "Specialized" else RemarkCategory.SCHEDULE,
-            kind,
+        remark_about(
+            func,
             PASS_NAME,
             name,
             message,
-            func.sym_name.data,
-            place_of(func),
-            ((name, str(value)),),
+            kind=kind,
+            category=RemarkCategory.TENSOR_CORE
+            if name == "Specialized"
+            else RemarkCategory.SCHEDULE,
+            arguments=((name, str(value)),),
         )
     )

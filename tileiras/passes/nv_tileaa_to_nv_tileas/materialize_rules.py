@@ -76,10 +76,8 @@ def _typed(value: SSAValue, layout: LinearLayout) -> Attribute:
     return encoded(element_of(value), layout) if is_tensor(value) else value.type
 
 
-def _place_for(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_for(materializer: Materializer, op: aa.ForOp | aa.LoopOp) -> Sequence[SSAValue]:
     """A loop: initial values in the layouts of the carried ones."""
-    if not isinstance(op, aa.ForOp | aa.LoopOp):
-        raise InternalError("the rule of loops got another operation")
     bounds = [op.lower_bound, op.upper_bound, op.step] if isinstance(op, aa.ForOp) else []
     carried = op.body.block.args[1:] if isinstance(op, aa.ForOp) else op.body.block.args
     operands = [materializer.plain(value) for value in bounds]
@@ -133,10 +131,8 @@ def _place_terminator(materializer: Materializer, op: Operation) -> Sequence[SSA
     return []
 
 
-def _place_combining(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_combining(materializer: Materializer, op: aa.ReduceOp | aa.ScanOp) -> Sequence[SSAValue]:
     """A reduce or scan: all operands in one layout; a reduced axis leaves copies behind."""
-    if not isinstance(op, aa.ReduceOp | aa.ScanOp):
-        raise InternalError("the rule of reductions got another operation")
     layout = materializer.operand_layouts(op)[0]
     operands = materializer.taken(op)
     if isinstance(op, aa.ReduceOp):
@@ -147,10 +143,8 @@ def _place_combining(materializer: Materializer, op: Operation) -> Sequence[SSAV
     return [materializer.settle(old, new) for old, new in zip(op.results, built, strict=True)]
 
 
-def _place_dot(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_dot(materializer: Materializer, op: aa.ProductOp) -> Sequence[SSAValue]:
     """A product by mma.sync on fragments, or by fused multiply-adds."""
-    if not isinstance(op, aa.ProductOp):
-        raise InternalError("the rule of dot got another operation")
     if materializer.consumer is not None and op in materializer.consumer.plan.dots:
         return materializer.consumer.place_dot(materializer, op)
     values, scales, mma = factors(op), scales_of(op), mma_of(op)
@@ -214,10 +208,8 @@ def _view_operands(
     return operands
 
 
-def _place_tiled_load(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_tiled_load(materializer: Materializer, op: aa.TiledLoadOp) -> Sequence[SSAValue]:
     """As the access says, then converted."""
-    if not isinstance(op, aa.TiledLoadOp):
-        raise InternalError("the rule of tiled_load got another operation")
     if materializer.consumer is not None and materializer.consumer.brings(op):
         return materializer.consumer.place_load(materializer, op)
     access = access_of(op, shape_of(op.result), materializer.num_warps)
@@ -247,10 +239,8 @@ def _stored_by_tma(
     return place_tma_store(materializer, op, map, materializer.consumer.plan)
 
 
-def _place_tiled_store(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_tiled_store(materializer: Materializer, op: aa.TiledStoreOp) -> Sequence[SSAValue]:
     """As the access says, or by TMA."""
-    if not isinstance(op, aa.TiledStoreOp):
-        raise InternalError("the rule of tiled_store got another operation")
     if (stored := _stored_by_tma(materializer, op)) is not None:
         return stored
     access = access_of(op, shape_of(op.value), materializer.num_warps)
@@ -260,10 +250,10 @@ def _place_tiled_store(materializer: Materializer, op: Operation) -> Sequence[SS
     return materializer.emit(tas.TiledStoreOp, operands, [op.result_token.type], properties).results
 
 
-def _place_pointer_access(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_pointer_access(
+    materializer: Materializer, op: LoadBase | StoreBase
+) -> Sequence[SSAValue]:
     """Loads and stores through pointers: all operands in the layout of the pointers."""
-    if not isinstance(op, LoadBase | StoreBase):
-        raise InternalError("the rule of pointer accesses got another operation")
     if (
         materializer.consumer is not None
         and isinstance(op, aa.LoadOp)
@@ -311,10 +301,8 @@ def _place_atomic(materializer: Materializer, op: Operation) -> Sequence[SSAValu
     return materializer.emit(type_of(op), operands, types, op.properties).results
 
 
-def _place_atomic_red(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_atomic_red(materializer: Materializer, op: aa.TiledAtomicRedOp) -> Sequence[SSAValue]:
     """An atomic through a view, as the access says, or by TMA."""
-    if not isinstance(op, aa.TiledAtomicRedOp):
-        raise InternalError("the rule of tiled_atomic_red got another operation")
     if (stored := _stored_by_tma(materializer, op)) is not None:
         return stored
     access = access_of(op, shape_of(op.value), materializer.num_warps)
@@ -324,10 +312,10 @@ def _place_atomic_red(materializer: Materializer, op: Operation) -> Sequence[SSA
     return materializer.emit(type_of(op), operands, types, _access_properties(op, access)).results
 
 
-def _place_multimem(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+def _place_multimem(
+    materializer: Materializer, op: aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp
+) -> Sequence[SSAValue]:
     """Accesses to multicast memory, as the access says."""
-    if not isinstance(op, aa.MultimemLoadOp | aa.MultimemStoreOp | aa.MultimemReduceOp):
-        raise InternalError("the rule of multimem got another operation")
     is_load = isinstance(op, aa.MultimemLoadOp)
     access = access_of(op, view_type_of(op.view).tile_shape, materializer.num_warps)
     layout = access.layout.data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -33,7 +33,7 @@ from tileiras.planning.operands.tma import OperandLoad
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
 
-MaterializeRule = Callable[["Materializer", Operation], Sequence[SSAValue]]
+MaterializeRule = Callable[["Materializer", Any], Sequence[SSAValue]]
 
 
 class PipelineReader(Protocol):

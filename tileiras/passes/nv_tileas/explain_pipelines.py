@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tileiras.codegen.atoms.store_pieces import piece_bytes
 from tileiras.codegen.atoms.wgmma import ROWS
-from tileiras.dialects.locations import place_of
+from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_tmem
 from tileiras.passes.nv_tileas.pipeline_stages import PASS_NAME, PlannedKernel, wanted_stages
-from tileiras.remarks import Remark, RemarkCategory, RemarkCollector, RemarkKind, counted
+from tileiras.remarks import RemarkCategory, RemarkCollector, RemarkKind, counted
 
 WARP_THREADS = 32
 
@@ -73,14 +73,13 @@ def _add(
     """Adds a remark about a kernel."""
     func = kernel.func
     remarks.add(
-        Remark(
-            RemarkCategory.TENSOR_CORE,
-            kind,
+        remark_about(
+            func,
             PASS_NAME,
             name,
             message,
-            func.sym_name.data,
-            place_of(func),
-            ((name, str(value)),),
+            kind=kind,
+            category=RemarkCategory.TENSOR_CORE,
+            arguments=((name, str(value)),),
         )
     )

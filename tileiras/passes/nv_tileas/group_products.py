@@ -26,7 +26,7 @@ from tileiras.dialects.layout.mma import Operand, columns_of, in_columns, mma_op
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
-from tileiras.errors import InternalError
+from tileiras.errors import required
 from tileiras.ir_pass import CompileContext, IrPass
 
 Product = tas.FmaDotOp | tas.MmaDotOp
@@ -75,9 +75,7 @@ class _Group:
 
     def __init__(self, first: Product):
         self.members = [first]
-        block = first.parent_block()
-        if block is None:
-            raise InternalError("a product is in no block")
+        block = required(first.parent_block(), "a product is in no block")
         self._block = block
 
     def gather(self) -> Sequence[Product]:
@@ -109,9 +107,7 @@ class _Group:
             return False
         if any(op.acc is member.result for member in self.members):
             return isinstance(op, tas.FmaDotOp) and op.acc.has_one_use()
-        layout = layout_of(first.result.type)
-        if layout is None:
-            raise InternalError("a product has no layout")
+        layout = required(layout_of(first.result.type), "a product has no layout")
         made = {member.result: None for member in self.members}
         sums = 1 + sum(1 for member in self.members if member.acc not in made)
         size = storage_bytes(element_of(first.result))

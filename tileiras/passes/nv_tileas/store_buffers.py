@@ -21,7 +21,7 @@ from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas import tma_stores as ts
 from tileiras.dialects.nv_tileas.memdesc import MemDescType, NvmmaSharedAttr
 from tileiras.dialects.nv_tileas.memory import AllocTensorOp
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP, STAGE_BARRIER_BYTES
 
 PASS_NAME = "tileas-optimize-alloc-tensor"
@@ -98,9 +98,7 @@ def _allocate(before: Operation, rows: int, pieces: int, place: LocationAttr) ->
     made = AllocTensorOp.create(
         properties={"stages": IntAttr(pieces)}, result_types=[type], location=place
     )
-    block = before.parent_block()
-    if block is None:
-        raise InternalError("buffers of stores stand nowhere", where=PASS_NAME)
+    block = required(before.parent_block(), "buffers of stores stand nowhere", PASS_NAME)
     block.insert_op_before(made, before)
     return made.result
 
@@ -148,9 +146,7 @@ def tile_pieces(value: SSAValue, warpgroups: int, is_in_tmem: bool) -> int:
         return len(form.corners)
     rows, columns = shape[-2:]
     row = columns * storage_bytes(element)
-    swizzle = widest_swizzle(row)
-    if swizzle is None:
-        raise InternalError("a store of rows without a swizzle", where=PASS_NAME)
+    swizzle = required(widest_swizzle(row), "a store of rows without a swizzle", PASS_NAME)
     return rows * (row // swizzle) // (ROWS_PER_WARPGROUP * warpgroups)
 
 

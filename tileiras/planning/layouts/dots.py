@@ -30,7 +30,7 @@ from tileiras.dialects.nv_tileas.plan import (
     Tcgen05Attr,
     WgmmaAttr,
 )
-from tileiras.errors import InternalError
+from tileiras.errors import required
 from tileiras.planning.layouts.written import contradiction
 from tileiras.planning.mma.dots import DotPlan, plan_dot, scale_layouts
 from tileiras.planning.model.cta import CtaPlan
@@ -75,9 +75,7 @@ def _wgmma_layouts(dot: aa.DotOp, mma: WgmmaAttr, warpgroups: int) -> list[Linea
         left_fragments,
     )
 
-    family = dot_family(dot)
-    if family is None:
-        raise InternalError("wgmma does not have the types of a product", where="planning")
+    family = required(dot_family(dot), "wgmma does not have the types of a product", "planning")
     word, transposed = mma.word("fragments"), bool(mma.integer("transposed"))
     fragments = None if word == "none" else cast(Fragments, word)
     result = accumulator_layout(shape_of(dot.result), family, fragments, warpgroups, transposed)

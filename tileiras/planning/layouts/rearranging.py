@@ -28,7 +28,7 @@ from tileiras.dialects.nv_tileaa.storage import BITS_OF_BYTE, packed_bits, regis
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.ways import BY
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.planning.layouts.conversions import way_through_smem
 
 
@@ -52,10 +52,7 @@ def rearranging_layouts(op: Operation) -> OwnLayouts | None:
 
 
 def _layout(value: SSAValue) -> LinearLayout:
-    layout = layout_of(value.type)
-    if layout is None:
-        raise InternalError("a tile without a layout is rearranged")
-    return layout
+    return required(layout_of(value.type), "a tile without a layout is rearranged")
 
 
 def _of_extract(op: Operation) -> OwnLayouts:

@@ -91,7 +91,7 @@ def _places(dots: Sequence[Tcgen05Dot], buffers: int) -> tuple[dict[Accumulator,
                 places[own] = replace(place, loop=own.loop, dot=own.dot)
                 here.append(places[own])
                 continue
-        is_repeated = own.is_of_iteration or _is_repeated(own.loop)
+        is_repeated = own.is_of_iteration or aa.loop_around(own.loop) is not None
         count = buffers if is_repeated and not own.is_scaled else 1
         places[own] = replace(own, column=column, columns=planned.tmem_columns, buffers=count)
         if own.is_of_iteration:
@@ -154,11 +154,3 @@ def _host(planned: Tcgen05Dot, dots: Sequence[Tcgen05Dot]) -> Accumulator | None
         if is_of_loop and has_room and other.accumulator.is_of_iteration:
             return other.accumulator
     return None
-
-
-def _is_repeated(loop: Operation) -> bool:
-    """Whether a loop runs several times in a tile block."""
-    parent = loop.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent is not None

@@ -22,7 +22,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas import chunks
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.planning.access import MAX_ACCESS_BYTES, plan_pointer_access
 from tileiras.planning.operands.view_copy import (
     CHUNK_BYTES,
@@ -67,9 +67,7 @@ def gathered_axis(load: aa.LoadOp) -> int | None:
 
 def chunk_elements(load: aa.LoadOp) -> int:
     """Elements that one copy moves."""
-    access = plan_pointer_access(load, GATHER_WARPS)
-    if access is None:
-        raise InternalError("a gathered operand is no tensor")
+    access = required(plan_pointer_access(load, GATHER_WARPS), "a gathered operand is no tensor")
     return access.vector
 
 
@@ -107,7 +105,7 @@ def gather_registers(loads: Sequence[aa.TiledLoadOp | aa.LoadOp]) -> int:
 
 def _take_turns(one: Operation, other: Operation) -> bool:
     """Whether only one of two accesses runs, or another loop is over before one begins."""
-    loops = (_innermost_loop(one), _innermost_loop(other))
+    loops = (aa.loop_around(one), aa.loop_around(other))
     apart = [
         loop is not None and not loop.is_ancestor(op)
         for loop, op in zip(loops, (other, one), strict=True)
@@ -116,13 +114,6 @@ def _take_turns(one: Operation, other: Operation) -> bool:
         return True
     mine, others = _branches(one), _branches(other)
     return any(others.get(branch, block) is not block for branch, block in mine.items())
-
-
-def _innermost_loop(op: Operation) -> Operation | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent
 
 
 def _branches(load: Operation) -> dict[Operation, Block]:

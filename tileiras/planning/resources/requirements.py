@@ -81,7 +81,7 @@ def requirements_of(
         at_work,
         pipeline_requirements(pipelines, dots),
         max(prod(shape_of(planned.dot.result)) for planned in dots),
-        any(loop is not None and _is_in_loop(loop) for loop in loops),
+        any(loop is not None and aa.loop_around(loop) is not None for loop in loops),
         integer_hint(func, "occupancy") or _with_idle_ctas(func),
         None if warps is None else warps * WARP_THREADS // WARPGROUP_THREADS,
         gather_registers(gathered) if gathered else None,
@@ -120,14 +120,6 @@ def _with_idle_ctas(func: aa.FuncOp) -> int | None:
     They need room until they do; those that wait for room would take some microseconds more.
     """
     return None if func.cluster_axis is None else CTAS_WITH_IDLE_ONES
-
-
-def _is_in_loop(op: Operation) -> bool:
-    """Whether a loop is around the operation, ifs aside (a rotated loop stands in one)."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, aa.ForOp | aa.LoopOp):
-        parent = parent.parent_op()
-    return parent is not None
 
 
 def pipeline_requirements(

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import is_repeatable
 from tileiras.dialects.nv_tileaa.views import view_type_of
-from tileiras.errors import InternalError
+from tileiras.errors import required
 from tileiras.planning.hints import latency_hint
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad
 from tileiras.planning.schedule.prefetch_distance import LoadSchedule, stage_bytes
@@ -163,9 +163,7 @@ def has_span(loop: aa.ForOp, stages: int) -> bool:
 
 def span_of_stages(loop: aa.ForOp, stages: int) -> int:
     """By how much the counter of a loop grows in as many iterations as there are stages."""
-    step = _step_of(loop, stages)
-    if step is None:
-        raise InternalError("tiles of a loop with an unknown step are kept")
+    step = required(_step_of(loop, stages), "tiles of a loop with an unknown step are kept")
     return step * stages
 
 

@@ -32,7 +32,7 @@ _PREDICATES = {
 }
 
 
-def _check_flush(request: Request) -> str:
+def check_flush(request: Request) -> str:
     """`.ftz` if the op flushes, which only f32 instructions can do."""
     if not request.flush_to_zero:
         return ""
@@ -49,7 +49,7 @@ def rounded_arithmetic(
     `name` is the intrinsic's part (`add`), `plain` builds the operation rounded to nearest even;
     `native_half`: f16 and bf16 have the instruction, else they go through f32.
     """
-    b, flush, suffix = request.builder, _check_flush(request), float_suffix(request)
+    b, flush, suffix = request.builder, check_flush(request), float_suffix(request)
     if request.is_half():
         if suffix == "rn":
             return plain(*request.args) if native_half else request.in_f32(plain)
@@ -151,7 +151,7 @@ def _extreme(which: str) -> Rule:
     """maxf or minf: IEEE 754-2019 maximumNumber, or maximum where NaNs propagate; -0 < +0."""
 
     def lower(request: Request) -> SSAValue:
-        b, flush = request.builder, _check_flush(request)
+        b, flush = request.builder, check_flush(request)
         propagate = "propagate_nan" in request.op.properties
         if isinstance(request.source, Float64Type):
             return _extreme_f64(request, which, propagate)

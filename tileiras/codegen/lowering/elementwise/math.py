@@ -12,18 +12,10 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, f32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.elementwise.floats import check_flush
 from tileiras.codegen.lowering.elementwise.request import Request, Rule
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.llvm.types import integer_type, lanes_of
-
-
-def _flush(request: Request) -> str:
-    """`.ftz` if the op flushes, which only f32 instructions can do."""
-    if not request.flush_to_zero:
-        return ""
-    if not isinstance(request.source, Float32Type):
-        raise request.unsupported(f"cannot flush {request.source} to zero, only f32")
-    return ".ftz"
 
 
 def from_libdevice(name: str) -> Rule:
@@ -73,7 +65,7 @@ def lower_exp(request: Request) -> SSAValue:
 
 def lower_exp2(request: Request) -> SSAValue:
     """`2 ** x`: `ex2.approx.f32`, which handles subnormals unless told to flush; 2 ulp."""
-    b, flush = request.builder, _flush(request)
+    b, flush = request.builder, check_flush(request)
     match request.source:
         case Float64Type():
             return b.libdevice("__nv_exp2", *request.args)
@@ -121,7 +113,7 @@ def _merged(b: ThreadBuilder, lanes: int, *parts: tuple[tuple[int, ...], SSAValu
 
 def lower_rsqrt(request: Request) -> SSAValue:
     """`1 / sqrt(x)`: `rsqrt.approx.f32`, 2 ulp; libdevice on f64."""
-    b, flush = request.builder, _flush(request)
+    b, flush = request.builder, check_flush(request)
     match request.source:
         case Float64Type():
             return b.libdevice("__nv_rsqrt", *request.args)

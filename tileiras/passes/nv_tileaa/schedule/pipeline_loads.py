@@ -47,7 +47,7 @@ from tileiras.dialects.nv_tileaa.schedule import (
     loop_schedule,
     prefetch_of,
 )
-from tileiras.errors import BytecodeError, InternalError
+from tileiras.errors import BytecodeError, required
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.passes.op_builder import OpBuilder
 from tileiras.passes.rewriting import replace_op, replace_op_by
@@ -138,9 +138,7 @@ class _PipelinedLoop(ScalarBuilder):
 
     def run(self) -> aa.AsyncWaitGroupOp:
         """Builds the first loads and the loop; moves the body into it."""
-        around = self.loop.parent_block()
-        if around is None:
-            raise InternalError("a loop is in no block")
+        around = required(self.loop.parent_block(), "a loop is in no block")
         before = self.block = Block()
         self._first_loads()
         initial = [self.integer(0, i32), self.newest, self.is_valid]

@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
@@ -360,9 +360,7 @@ class ProducerBuilder(OpBuilder):
             properties=properties,
             location=owner.location,
         )
-        block = owner.parent_block()
-        if block is None:
-            raise InternalError("a view is in no block")
+        block = required(owner.parent_block(), "a view is in no block")
         block.insert_op_after(made, owner)
         self.maps[key] = made.result
         return made.result

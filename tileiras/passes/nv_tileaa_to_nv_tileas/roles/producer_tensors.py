@@ -13,7 +13,7 @@ from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.rearranged import source_layout
 from tileiras.dialects.nv_tileas.assigned import AccessAttr
 from tileiras.dialects.nv_tileas.encoding import encoded
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.planning.model.warp_roles import RoleProgram
 
 Emit = Callable[..., Operation]
@@ -32,10 +32,7 @@ class ProducerTensors:
         """A tile in a layout, or a scalar."""
         if not isinstance(value.type, TensorType):
             return self.scalars[value]
-        made = self._made.get((value, layout))
-        if made is None:
-            raise InternalError("the producer lacks a tile in a layout")
-        return made
+        return required(self._made.get((value, layout)), "the producer lacks a tile in a layout")
 
     def put(self, value: SSAValue, layout: LinearLayout, made: SSAValue) -> None:
         """Notes a tile."""

@@ -47,7 +47,7 @@ from tileiras.dialects.nv_tileas.memdesc import (
 )
 from tileiras.dialects.nv_tileas.tcgen05 import Tcgen05DotScaledOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCT
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
 from tileiras.planning.layouts.written import scales_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
@@ -328,9 +328,7 @@ def rows_type(load: OperandLoad) -> MemDescType:
 
 def stage_offset(plan: RolePlan, load: OperandLoad) -> int:
     """Where the tile of a load starts in its stage, in bytes."""
-    number = plan.pipeline_of(load)
-    if number is None:
-        raise InternalError("an operand comes through no pipeline")
+    number = required(plan.pipeline_of(load), "an operand comes through no pipeline")
     loads = plan.pipelines[number].content(load)
     return sum(place_bytes(before) for before in loads[: loads.index(load)])
 

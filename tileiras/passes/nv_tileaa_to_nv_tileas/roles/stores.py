@@ -13,7 +13,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tma_stores as ts
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.planning.operands.tma import has_renewed_map
 from tileiras.planning.operands.tma_stores import TmaWrite, pieces_of
@@ -43,9 +43,7 @@ def store_map(store: TmaWrite, view: SSAValue, plan: RolePlan) -> pl.MakeTensorM
     """The tensor map of a store, whose boxes are pieces of a warpgroup."""
     type = view_type_of(store.view)
     box = [1] * len(type.dim_map)
-    form = pieces_of(store, plan)
-    if form is None:
-        raise InternalError("a tile that leaves by TMA has no pieces", where="warp roles")
+    form = required(pieces_of(store, plan), "a tile that leaves by TMA has no pieces", "warp roles")
     box[type.dim_map[-1]] = form.span
     box[type.dim_map[-2]] = form.rows
     properties: dict[str, Attribute] = {"box": IntTupleAttr(box), "swizzle": IntAttr(form.swizzle)}

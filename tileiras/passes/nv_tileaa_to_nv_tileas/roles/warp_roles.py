@@ -12,7 +12,7 @@ from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER, TILE_ORDER
-from tileiras.errors import InternalError
+from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.early_exit import take_exit
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer import ProducerBuilder
@@ -94,9 +94,7 @@ def _place_with_products(
     place_body: Callable[[], None],
 ) -> None:
     """Consumers beside a warp role that issues products, whose program comes before the switch."""
-    entry = switch.parent_block()
-    if entry is None:
-        raise InternalError("a warp role switch stands nowhere", where="warp roles")
+    entry = required(switch.parent_block(), "a warp role switch stands nowhere", "warp roles")
     entry_ops = Block()
     made = create_in_tensor_memory(entry_ops, plan)
     entry_ops.add_op(build_product_warp(func, plan, roles, entry, consumer.pipelines, made))

@@ -117,7 +117,9 @@ class AsyncBuilder(MemoryBuilder):
     def fence_proxy_async(
         self, space: str = "shared::cta", predicate: SSAValue | None = None
     ) -> None:
-        """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer)."""
+        """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer), and
+        between ordinary loads from there and TMA that writes it (each reader).
+        """
         properties = properties_of(space=space)
         self.append(mbarrier.FenceProxyAsyncOp, optional(predicate), (), properties)
 

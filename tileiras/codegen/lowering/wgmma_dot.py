@@ -35,6 +35,7 @@ from tileiras.errors import InternalError
 ROWS = 64
 WARPS = 4
 """Warps of a warpgroup."""
+WARP_THREADS = 32
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
@@ -57,10 +58,18 @@ def lower_consumer_wait(ctx: KernelLowering, op: pl.ConsumerWaitOp) -> None:
 
 
 def lower_consumer_release(ctx: KernelLowering, op: pl.ConsumerReleaseOp) -> None:
-    """One thread of each group of warps arrives for every stage that is handed back."""
+    """One thread of each group of warps arrives for every stage that is handed back.
+
+    Where lanes have read the stage, those loads are complete first: nothing else keeps TMA, another
+    proxy, from writing the stage while one of them is under way (PTX ISA, "Async proxy"; decision
+    0072).
+    """
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, older = pipeline.held(ctx)
-    threads = 32 if ctx.roles.is_transposer else 32 * ctx.num_warps // pipeline.consumers
+    warps = 1 if ctx.roles.is_transposer else ctx.num_warps // pipeline.consumers
+    threads = WARP_THREADS * warps
+    if threads == WARP_THREADS:
+        b.fence_proxy_async()
     if op.by_warps is not None:
         b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))

@@ -251,14 +251,15 @@ class Shadow:
                 f"race: a copy to shared address {place:#x}, which line {other} "
                 "writes, and nothing orders them",
             )
-        late = (self.read_at[places] > clock).any(axis=1)
+        late = (self.read_at[places] > start.clock[1]).any(axis=1)
         if late.any():
             place = offset + int(np.flatnonzero(late)[0])
             other = int(self.read_line[place])
+            is_known = (self.read_at[place] <= clock).all()
+            reason = "without a fence.proxy.async" if is_known else "and nothing orders them"
             cta.fault(
                 line,
-                f"race: a copy to shared address {place:#x}, which line {other} "
-                "reads, and nothing orders them",
+                f"race: a copy to shared address {place:#x}, which line {other} reads, {reason}",
             )
         self.busy[places] = line
         self.is_busy = True

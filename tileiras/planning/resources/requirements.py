@@ -74,6 +74,8 @@ def requirements_of(
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if not (is_by_tma(load) or is_scale_load(load))]
     warps = integer_hint(func, "num_worker_warps_per_cta")
+    by_warps = [planned for planned in dots if isinstance(planned, MmaSyncDot)]
+    is_plain = len(by_warps) == len(dots) and all(map(_is_plain, by_warps))
     return Requirements(
         accumulators,
         tiles,
@@ -92,7 +94,14 @@ def requirements_of(
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
         least_columns([planned for planned in dots if isinstance(planned, Tcgen05Dot)]),
         TMA_REGISTERS if _only_issues(dots, gathered) else PRODUCER_REGISTERS,
+        {n: sum(planned.smem_traffic(n) for planned in by_warps) for n in counts if is_plain},
+        sum(planned.work for planned in by_warps),
     )
+
+
+def _is_plain(planned: MmaSyncDot) -> bool:
+    """Whether warps read both operands from stages."""
+    return planned.lhs is not None
 
 
 def _only_issues(dots: Sequence[PlannedDot], gathered: Sequence[OperandLoad]) -> bool:

@@ -221,9 +221,10 @@ def gemm(kernel: ScaledGemm) -> str:
     if kernel.batches:
         result, stored = "%s", tiles["c"].replace("tile<", "tile<1x")
         whole.append(f"%s = reshape %r : {tiles['c']} -> {stored}")
+    order = " token = %old_read" if kernel.adds else ""
     whole.append(
-        f"%t = store_view_tko weak {result}, %c_v[{batch}%x, %y]{' token = %old_read' * kernel.adds} "
-        f": {stored}, {views['c']}, tile<i32> -> token"
+        f"%t = store_view_tko weak {result}, %c_v[{batch}%x, %y]{order} : {stored}, "
+        f"{views['c']}, tile<i32> -> token"
     )
     lines += _persistent(kernel, whole) if kernel.is_persistent else whole
     lines.append("return")

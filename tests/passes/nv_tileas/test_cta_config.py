@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.gemm import aligned, gemm, with_ctas
-from tests.kernels.scaled_gemm import ScaledGemm
+from tests.kernels.scaled_products import ScaledGemm
+from tests.kernels.scaled_products import gemm as scaled_gemm
+from tests.kernels.scaled_runs import NV4, WHOLE
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
@@ -94,65 +96,32 @@ def test_plain_products_have_an_sm_to_themselves_unless_hinted(asked, expected):
     assert (shape.warpgroups, shape.ctas) == expected
 
 
-def by_warps(registers: int = 128, part: int = 64, **changes: object) -> Requirements:
-    """A product of 128x128 by mma.sync, 64x64 a warp of four, `part`x64 of eight; K is 1 byte."""
-    values: dict[str, object] = {
-        "is_busy": True,
-        "warp_traffic": {1: 256 + 4 * 128, 2: 256 + 8 * (part + 64)},
-        "warp_work": 128 * 128 // 2,
-        **changes,
-    }
-    return requirements(registers, 16384, **values)
-
-
-SM_120 = get_target("sm_120")
-
-
-@pytest.mark.parametrize(
-    ("asked", "target", "expected"),
-    [
-        (by_warps(), SM_120, (2, 1)),
-        # Tensor cores of sm_90 want twice as much of shared memory.
-        (by_warps(), SM_90, (1, 2)),
-        (by_warps(part=96), SM_120, (2, 1)),
-        (by_warps(part=192), SM_120, (1, 2)),
-        # There is room for a second tile.
-        (by_warps(64), SM_120, (1, 2)),
-        # Threads compute between products.
-        (by_warps(warp_traffic={}, warp_work=0), SM_120, (1, 2)),
-        (by_warps(wanted_ctas=2), SM_120, (1, 2)),
-    ],
-)
-def test_eight_warps_of_one_cta_where_four_have_no_room_and_shared_memory_keeps_up(
-    asked, target, expected
-):
-    shape = choose_cta_config(asked, target)
-    assert shape is not None
-    assert (shape.warpgroups, shape.ctas) == expected
-
-
-SCALED = ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 128, 128)).text().encode()
+SCALED = scaled_gemm(ScaledGemm(*NV4, (128, 128, 128), WHOLE))
+ADDING = scaled_gemm(ScaledGemm(*NV4, (128, 128, 128), WHOLE, adds=True))
 
 
 @pytest.mark.parametrize(
     ("text", "target", "disabled", "expected"),
     [
-        (SCALED, "sm_120", (), (2, 1)),
-        (SCALED, "sm_121", (), (2, 1)),
-        (gemm(128, 128, 32), "sm_120", (), (2, 1)),
+        (SCALED, "sm_120", (), (1, 2)),
+        (SCALED, "sm_121", (), (1, 2)),
+        (gemm(128, 128, 32), "sm_120", (), (1, 2)),
         (gemm(128, 128, 64), "sm_90", ("wgmma",), (1, 2)),
-        (gemm(128, 128, 32), "sm_100", ("tcgen05",), (1, 2)),
+        (ADDING, "sm_120", (), (2, 1)),
+        (ADDING, "sm_121", (), (2, 1)),
     ],
-    ids=["nvf4", "nvf4 sm_121", "f16", "sm_90", "sm_100"],
+    ids=["nvf4", "nvf4 sm_121", "f16", "sm_90", "adds", "adds sm_121"],
 )
-def test_warps_of_products_by_mma_sync_follow_from_what_they_read(text, target, disabled, expected):
+def test_eight_warps_where_four_have_no_room_for_what_follows_the_product(
+    text, target, disabled, expected
+):
     options = CompileOptions(
         gpu_name=target, emit="nv_tileas", disabled_features=disabled, print_generic=True
     )
-    planned = compile_module(text, options).output.decode()
+    planned = compile_module(text if isinstance(text, bytes) else text.encode(), options)
     warpgroups, ctas = expected
-    assert f"consumer_warps = #builtin.int<{4 * warpgroups}>" in planned
-    assert f"ctas = #builtin.int<{ctas}>" in planned
+    assert f"consumer_warps = #builtin.int<{4 * warpgroups}>" in planned.output.decode()
+    assert f"ctas = #builtin.int<{ctas}>" in planned.output.decode()
 
 
 @pytest.mark.parametrize(

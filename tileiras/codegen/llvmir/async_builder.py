@@ -115,7 +115,9 @@ class AsyncBuilder(MemoryBuilder):
     def fence_proxy_async(
         self, space: str = "shared::cta", predicate: SSAValue | None = None
     ) -> None:
-        """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer)."""
+        """Between ordinary stores to shared memory and TMA or wgmma that read it (each writer), and
+        between ordinary loads of it and TMA that writes there (each reader).
+        """
         operands = optional(predicate)
         self.append(mbarrier.FenceProxyAsyncOp, operands, (), {"space": StringAttr(space)})
 

@@ -59,13 +59,18 @@ def lower_consumer_wait(ctx: KernelLowering, op: Operation) -> None:
 
 
 def lower_consumer_release(ctx: KernelLowering, op: Operation) -> None:
-    """One thread of each group of warps arrives for every stage that is handed back."""
+    """One thread of each group of warps arrives for every stage that is handed back.
+
+    Where lanes have read it (`by_warps`), each says before that TMA may write there: an arrival
+    alone passes `ldmatrix` that has not read yet (one element in 10^9 on an H200, decision 74).
+    """
     if not isinstance(op, pl.ConsumerReleaseOp):
         raise InternalError("the rule of consumer_release got another operation")
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, older = pipeline.held(ctx)
     threads = 32 if ctx.roles.is_transposer else 32 * ctx.num_warps // pipeline.consumers
     if op.by_warps is not None:
+        b.fence_proxy_async()
         b.warp_barrier()
     first = b.icmp("eq", b.and_(b.thread_id(), b.i32(threads - 1)), b.i32(0))
     at_once = pl.is_handed_back_at_once(op.pipeline)

@@ -77,11 +77,6 @@ class Throughput:
     """Results of special functions of f32."""
     multiply_adds: int = 2048
     """Of 16-bit elements, by asynchronous products."""
-    warp_multiply_adds: int = 1024
-    """Of 16-bit elements, by mma.sync; of smaller ones more, in the same bytes."""
-    shared_bytes: int = 128
-    """Of shared memory, read or written: 32 banks of 4 (CUDA C++ Programming Guide, "Shared
-    Memory")."""
 
 
 Reservations = Mapping[Work, tuple[Hold, ...]]
@@ -168,8 +163,6 @@ _TCGEN05 = Throughput(multiply_adds=4096)
 as compute capability 9.0 (CUDA C++ Programming Guide, "Arithmetic Instructions")."""
 _TCGEN05_ULTRA = replace(_TCGEN05, special=32)
 """B300: ex2 at twice the rate of B200 (`rates.py`)."""
-_WARPS = Throughput(multiply_adds=512, warp_multiply_adds=512)
-"""RTX PRO 6000: 500 TFLOP/s f16 dense, 188 SMs, 2.6 GHz (`rates.py` has the documents)."""
 
 
 def _as_hopper(
@@ -195,7 +188,7 @@ PERFORMANCE: Mapping[str, Performance] = {
     "sm_100": _as_hopper(148, "a B200", _TCGEN05),
     "sm_103": _as_hopper(148, "a B300 (of 160 on its chip; assumed)", _TCGEN05_ULTRA),
     "sm_110": _as_hopper(20, "a Jetson Thor", _TCGEN05),
-    "sm_120": _as_hopper(188, "an RTX PRO 6000", _WARPS),
-    "sm_121": _as_hopper(48, "a GB10", _WARPS),
+    "sm_120": _as_hopper(188, "an RTX PRO 6000"),
+    "sm_121": _as_hopper(48, "a GB10"),
 }
 """The row of each target; what is newer than this table has that of the target it is built on."""

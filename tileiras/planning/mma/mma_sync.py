@@ -26,8 +26,6 @@ WORD_BITS = 32
 """Fixed: by the instruction set."""
 WARP_THREADS = 32
 """Fixed: by the instruction set."""
-ELEMENT_BYTES = 2
-"""Fixed: of the elements that rates of tensor cores are told for."""
 STEP_BYTES = 32
 """Fixed: bytes of K of one instruction, of a row or column: those of every mma.sync but f64's."""
 
@@ -131,24 +129,6 @@ class MmaSyncDot:
         rows = 0 if self.lhs is None else self.rows // warps_m
         held = (rows + self.columns // warps_n) * STEP_BYTES * 8
         return held // (WORD_BITS * WARP_THREADS)
-
-    def smem_traffic(self, warpgroups: int) -> int:
-        """Bytes of shared memory that TMA writes, and that all warps read: both operands for each
-        warp's part of the result.
-        """
-        warps_m, warps_n = self.grid(warpgroups)
-        written = self.rows + self.columns
-        return (written + self.rows * warps_n + self.columns * warps_m) * self._depth_bytes
-
-    @property
-    def work(self) -> int:
-        """Multiply-adds, as many of 16-bit elements as the tensor core does in that time."""
-        return self.rows * self.columns * self._depth_bytes // ELEMENT_BYTES
-
-    @property
-    def _depth_bytes(self) -> int:
-        """Bytes of a row or column of the operands."""
-        return shape_of(self.dot.lhs)[-1] * self.operand_bits // 8
 
     def left_registers(self, warpgroups: int) -> int:
         """Registers of a thread for a left operand that comes from registers."""

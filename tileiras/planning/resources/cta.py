@@ -84,12 +84,6 @@ read the same at once.
 DEFAULT_CTAS = 2
 """Policy: CTAs per SM for such products."""
 
-SHARED_PART = (3, 4)
-"""Policy: the part of the tensor cores' time for which shared memory may be busy beside them: more
-lets them wait. f16 128x128x64 by mma.sync on one H200, 32x64 a warp, busy all the time, 318.7 us;
-64x64, three quarters of it, 294.6 (decision 21).
-"""
-
 PRODUCER_REGISTERS = 40
 """Policy: registers that a producer keeps where it gives the others away."""
 TMA_REGISTERS = 24
@@ -188,9 +182,7 @@ class Requirements:
     `smem_transpose`: and what warpgroups need to transpose operands in. `is_busy`: threads compute
     left operands between products, or transpose words. `tmem_columns`: of tensor memory,
     where fewer CTAs than an SM has room for otherwise may have to share it. `producer_registers`:
-    the fewest with which a thread of a producer does that gathers nothing. `warp_traffic`: bytes of
-    shared memory that are written and read for `warp_work` multiply-adds of 16-bit elements, where
-    warps read all operands from stages and compute nothing beside.
+    the fewest with which a thread of a producer does that gathers nothing.
     """
 
     accumulators: dict[int, int]
@@ -210,8 +202,6 @@ class Requirements:
     in_place: dict[int, int] = field(default_factory=dict[int, int])
     tmem_columns: int = 0
     producer_registers: int = PRODUCER_REGISTERS
-    warp_traffic: dict[int, int] = field(default_factory=dict[int, int])
-    warp_work: int = 0
 
 
 def cta_configs(
@@ -315,8 +305,7 @@ def _cost(shape: CtaConfig, requirements: Requirements, target: GpuTarget) -> in
         return None
     is_busy = requirements.is_busy or any(requirements.at_work.values())
     is_small = is_busy and requirements.elements <= SMALL_TILE and not requirements.is_persistent
-    is_divided = is_small and not _is_for_one_cta(requirements, target)
-    default = DEFAULT_CTAS if is_divided else 1
+    default = DEFAULT_CTAS if is_small else 1
     cost = _UNWANTED_CTA * abs(shape.ctas - (requirements.wanted_ctas or default))
     wanted = requirements.wanted_warpgroups
     if wanted is not None and wanted != shape.warpgroups:
@@ -332,22 +321,6 @@ def _cost(shape: CtaConfig, requirements: Requirements, target: GpuTarget) -> in
     if shape.producer_warps > 1:
         cost += _IDLE_WARPS
     return cost + shape.warpgroups
-
-
-def _is_for_one_cta(requirements: Requirements, target: GpuTarget) -> bool:
-    """Whether the warps of a tile are better all those of an SM than half of them.
-
-    Half of them have the sums of a tile, and no room for a second one of its size, such as what is
-    added to it at the end: ptxas spills. All of them read more of shared memory for it, which must
-    keep up with the tensor cores.
-    """
-    sums = requirements.accumulators.get(1, 0)
-    traffic = requirements.warp_traffic.get(MOST_WARPGROUPS)
-    if traffic is None or 2 * sums <= MAX_REGISTERS:
-        return False
-    rates, (part, whole) = target.performance.throughput, SHARED_PART
-    products = requirements.warp_work * rates.shared_bytes * part
-    return traffic * rates.warp_multiply_adds * whole <= products
 
 
 def shared_bytes(shape: CtaConfig, target: GpuTarget) -> int:

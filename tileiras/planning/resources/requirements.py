@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tileiras.analysis.register_pressure import tensor_words
+from tileiras.analysis.register_pressure import tensor_words, words_behind
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, PARTIAL_K, PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
@@ -70,12 +70,13 @@ def requirements_of(
         )
         for n in counts
     }
+    if all(isinstance(planned, MmaSyncDot) and planned.lhs is not None for planned in dots):
+        behind = max(map(_words_behind, loops))
+        with_others = {n: max(with_others[n], behind // (WARPGROUP_THREADS * n)) for n in counts}
     saved = {n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts}
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if not (is_by_tma(load) or is_scale_load(load))]
     warps = integer_hint(func, "num_worker_warps_per_cta")
-    by_warps = [planned for planned in dots if isinstance(planned, MmaSyncDot)]
-    is_plain = len(by_warps) == len(dots) and all(map(_is_plain, by_warps))
     return Requirements(
         accumulators,
         tiles,
@@ -94,14 +95,7 @@ def requirements_of(
         {n: with_others[n] - saved[n] for n in counts} if any(saved.values()) else {},
         least_columns([planned for planned in dots if isinstance(planned, Tcgen05Dot)]),
         TMA_REGISTERS if _only_issues(dots, gathered) else PRODUCER_REGISTERS,
-        {n: sum(planned.smem_traffic(n) for planned in by_warps) for n in counts if is_plain},
-        sum(planned.work for planned in by_warps),
     )
-
-
-def _is_plain(planned: MmaSyncDot) -> bool:
-    """Whether warps read both operands from stages."""
-    return planned.lhs is not None
 
 
 def _only_issues(dots: Sequence[PlannedDot], gathered: Sequence[OperandLoad]) -> bool:
@@ -253,6 +247,13 @@ def _at_work(dots: list[PlannedDot], warpgroups: int) -> int:
 def _is_carried(value: SSAValue) -> bool:
     """Whether a loop hands the tile on, to its next iteration or to what follows."""
     return isinstance(value.owner, Block | aa.ForOp)
+
+
+def _words_behind(loop: Operation | None) -> int:
+    """Words of tiles that are there at once when the loop is over: the sum, and what is added to it
+    or computed of it.
+    """
+    return words_behind(loop) if isinstance(loop, aa.ForOp | aa.LoopOp) else 0
 
 
 def _other_words(loop: Operation | None, dots: list[PlannedDot], brought: set[OperandLoad]) -> int:

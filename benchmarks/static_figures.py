@@ -50,8 +50,8 @@ AS_TRITON = {
     ("mxf4", "sm_120"): ONE_CTA,
     ("nvf4", "sm_120"): ONE_CTA,
 }
-"""Kernels of ours that compute two tiles at once, or have two CTAs of four warps on an SM: they have
-a second row, of one tile or of one CTA of eight warps, as the other compiler has it.
+"""Kernels of ours that compute two tiles at once, or have two CTAs of four warps on an SM: they
+have another row, of one tile or of one CTA of eight warps, as the other compiler has it.
 """
 HEAD = """# Static figures beside Triton's
 

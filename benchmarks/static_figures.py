@@ -29,18 +29,30 @@ from tileiras.codegen.target import get_target  # noqa: E402
 from tileiras.driver import compile_module, with_environment  # noqa: E402
 from tileiras.errors import CompileError  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
+from tileiras.pipeline import select_steps  # noqa: E402
 
-TARGETS = ("sm_90", "sm_100", "sm_120")
+TARGETS = ("sm_90", "sm_100", "sm_103", "sm_120")
 KERNELS = {
     "f16": ProductKernel("f16", (128, 128, 64), b="turned", result="f16", whole=True),
     "f8E4M3FN": ProductKernel("f8E4M3FN", (128, 128, 128), b="turned", result="f16", whole=True),
     "i8": ProductKernel("i8", (128, 128, 128), b="turned", whole=True),
     "mxf8": ScaledGemm("f8E4M3FN", "f8E8M0FNU", 32, (128, 128, 128)),
+    "mxf4": ScaledGemm("f4E2M1FN", "f8E8M0FNU", 32, (128, 128, 128)),
     "nvf4": ScaledGemm("f4E2M1FN", "f8E4M3FN", 16, (128, 128, 128)),
 }
 ONLY = {"i8": ("sm_90",)}
 """Targets of kernels that stand for something there: elsewhere i8 is as f8."""
-OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "i8": 8, "mxf8": 8, "nvf4": 4}
+OPERAND_BITS = {"f16": 16, "f8E4M3FN": 8, "i8": 8, "mxf8": 8, "mxf4": 4, "nvf4": 4}
+ONE_TILE, ONE_CTA = "one tile", "one CTA"
+AS_TRITON = {
+    ("f16", "sm_90"): ONE_TILE,
+    ("i8", "sm_90"): ONE_TILE,
+    ("mxf4", "sm_120"): ONE_CTA,
+    ("nvf4", "sm_120"): ONE_CTA,
+}
+"""Kernels of ours that compute two tiles at once, or have two CTAs of four warps on an SM: they
+have another row, of one tile or of one CTA of eight warps, as the other compiler has it.
+"""
 HEAD = """# Static figures beside Triton's
 
 Made by `benchmarks/static_figures.py --triton PYTHON --page docs/static-figures.md`; do not edit.
@@ -55,11 +67,12 @@ shared memory would hold. Nothing of this is a time.
 Registers are those of a thread at the launch. A kernel of ours with warp roles is launched with
 equal shares of all registers of an SM, which its warps trade by `setmaxnreg`: so the number is what
 there is, not what is needed. Needed: what ptxas takes for the same PTX without `setmaxnreg`, and
-without a number of CTAs that shall fit an SM. Least: the smallest multiple of 8 with which ptxas
-spills nothing. Where it is more than Triton's a warp computes more: two tiles at once (f16 and i8
-on sm_90), 64x64 and not 32x64 (nvf4 on sm_120); f8 on sm_90 is to be compared with `triton+`. With
-one tile as Triton has (`tiles-per-cta` left out) f16 on sm_90 has 61 instructions and 4 stages,
-needs 92 registers, 96 at least; i8 61, 4, 93, 96.
+without a number of CTAs that shall fit an SM: it takes more than it must where it may. Least: the
+smallest multiple of 8 with which ptxas spills nothing, which is the figure to compare. Where ours
+computes more at once it takes more registers: f16 and i8 on sm_90 two tiles, nvf4 and mxf4 on
+sm_120 64x64 a warp, not 32x64. `tileiras1` is what Triton has: one tile (`tiles-per-cta` left out),
+or one CTA of eight warps on an SM (the hint `occupancy = 1`). f8 on sm_90 is to be compared with
+`triton+`.
 
 f8 on sm_90: wgmma adds up f8 with fewer bits than f32 has. We add its sums of 128 products to
 others in f32. Triton does not unless it is told to (`triton+`: `max_num_imprecise_acc = 128`). i8
@@ -122,18 +135,24 @@ UNIT, MOST_REGISTERS = 8, 256
 """Registers of a thread are a multiple of so many, and fewer (CUDA C++ Programming Guide)."""
 
 
-def our_row(kernel: str, target: str) -> Row | None:
-    """Our kernel; None where a target lacks the types."""
+def our_row(kernel: str, target: str, how: str = "") -> Row | None:
+    """Our kernel, or as `AS_TRITON` says; None where a target lacks the types."""
     if target not in ONLY.get(kernel, TARGETS):
         return None
     form = KERNELS[kernel]
     text = aligned_result(form) if isinstance(form, ProductKernel) else form.text()
     options = with_environment(CompileOptions(gpu_name=target, emit="ptx"))
+    if how == ONE_CTA:
+        text = text.replace(") {\n", f") optimization_hints=<{target} = {{occupancy = 1}}> {{\n", 1)
+    left_out = "tiles-per-cta" if how == ONE_TILE else ""
+    steps = select_steps(options, get_target(target))
+    passes = tuple(step.pass_name for step in steps if step.pass_name != left_out)
     try:
-        ptx = compile_module(text.encode(), options).output.decode()
+        ptx = compile_module(text.encode(), options, pass_names=passes).output.decode()
     except CompileError:
         return None
-    return row_of(kernel, target, "tileiras", form.tile, ptx, 0)
+    compiler = "tileiras1" if how else "tileiras"
+    return row_of(kernel, target, compiler, form.tile, ptx, 0)
 
 
 def row_of(
@@ -210,6 +229,7 @@ def main() -> int:
     options = parser.parse_args()
     version, rows = triton_rows(options.triton) if options.triton else ("none", [])
     ours = [our_row(kernel, target) for kernel in KERNELS for target in TARGETS]
+    ours += [our_row(*which, how) for which, how in AS_TRITON.items()]
     text = table([*rows, *(row for row in ours if row is not None)])
     print(text, end="")
     if options.page is not None:

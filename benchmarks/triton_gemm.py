@@ -79,6 +79,7 @@ def scaled(
     tl.store(result + row[:, None] * columns + column[None, :], total)
 
 
+SCALED = ("mxf8", "mxf4", "nvf4")
 EVERYWHERE = ("f16", "f8E4M3FN", "i8")
 """Of the others sm_90 has no scaled product, and it alone has the sums of f8 that are not exact."""
 SIZES = {"rows": "i32", "columns": "i32", "depth": "i32"}
@@ -104,6 +105,7 @@ for _name, _exact in (("f8E4M3FN", None), ("f8E4M3FN+", 128)):
     )
 for _name, _format, _element, _scale, _block, _packed in (
     ("mxf8", "e4m3", "*fp8e4nv", "*u8", 32, 1),
+    ("mxf4", "e2m1", "*u8", "*u8", 32, 2),
     ("nvf4", "e2m1", "*u8", "*fp8e4nv", 16, 2),
 ):
     KERNELS[_name] = (
@@ -127,7 +129,7 @@ def main(directory: Path, targets: list[str]) -> None:
     figures: dict[str, Any] = {"triton": triton.__version__}
     for target in targets:
         for name, (function, signature, constants) in KERNELS.items():
-            if (name in ("mxf8", "nvf4")) == (target == "sm_90") and name not in EVERYWHERE:
+            if (name in SCALED) == (target == "sm_90") and name not in EVERYWHERE:
                 continue
             aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(signature))}
             types = {**signature, **dict.fromkeys(constants, "constexpr")}

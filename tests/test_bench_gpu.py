@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DIRECTORY = ROOT / "benchmarks" / "gpu"
-MODULES = ("catalogue", "goals", "report", "run")
+MODULES = ("catalogue", "goals", "report", "run", "variants")
 
 WORKER = """
 import json, os, sys
@@ -107,6 +108,34 @@ def test_goes_on_after_kernels_that_end_the_worker(bench, tmp_path, monkeypatch)
 def test_faults_are_what_must_not_be(bench, ours, result, fault):
     row = bench["report"].figures(entry("x", **ours), {"tools": {"ours": result}}, {})
     assert row["faults"] == [fault]
+
+
+def test_a_variant_has_a_name_of_its_own_and_flags(bench):
+    variant = bench["variants"].variant
+    name, flags = variant("cp-async=--disable-feature=wgmma,tma -O2")
+    assert (name, flags) == ("cp-async", ["--disable-feature=wgmma,tma", "-O2"])
+    for text in ("cp-async", "=-O2", "Bad name=-O2", "ours=-O2", "kernel=-O2"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            variant(text)
+
+
+def test_variants_are_compared_with_the_first_of_them(bench, capsys):
+    flags = {"variants": ["tma", "cp-async"], "tma": {}, "cp-async": {}}
+    tools = {"tma": {"us": 2.0}, "cp-async": {"us": 3.0, "wrong": 5}}
+    row = bench["report"].figures(entry("x") | flags, {"tools": tools}, {})
+    assert row["faults"] == ["cp-async: 5 elements wrong"]
+    cells = bench["report"].variant_cells(row, ["tma", "cp-async"])
+    assert cells == ["2.0 us 500", "3.0 us 333 wrong", "1.50"]
+    bench["report"].rich_table({"machine": {}, "rows": [row]})
+    assert "tma x cp-async" in capsys.readouterr().out
+    absent = bench["report"].figures(entry("x") | flags, {"tools": {"tma": {"us": 2.0}}}, {})
+    assert bench["report"].variant_cells(absent, ["tma", "cp-async"])[1:] == ["-", "-"]
+
+
+def test_a_variant_that_does_not_compile_is_a_fault(bench):
+    flags = {"variants": ["tma"], "tma": {"error": "no"}}
+    row = bench["report"].figures(entry("x") | flags, {"tools": {}}, {})
+    assert row["faults"] == ["tma: does not compile"]
 
 
 def test_floor_is_arithmetic_or_memory(bench):

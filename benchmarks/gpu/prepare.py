@@ -4,7 +4,8 @@
 
 Run it with a Python that has the package cuda-tile; no GPU is needed. `tileiras` is found on PATH,
 NVIDIA's compiler by $VENDOR_TILEIRAS (left out where unset). What is there already is kept:
-bytecode that did not change is compiled by NVIDIA's compiler once.
+bytecode that did not change is compiled by NVIDIA's compiler once. `--variant NAME=FLAGS` adds a
+contender NAME: our compiler with these flags, from the same bytecode.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from cuda.tile.compilation import (
     ScalarConstraint,
     export_kernel,
 )
+from variants import variant
 
 SYMBOL = "benchmark"
 TARGET = "sm_90"
@@ -133,6 +135,15 @@ def compile_ours(source: Path) -> dict[str, Any]:
     return record
 
 
+def compile_variant(source: Path, name: str, flags: list[str]) -> dict[str, Any]:
+    """Our cubin by further flags of the command line."""
+    record = compiler(["tileiras", "-v", *flags], source, source.with_suffix(f".{name}.cubin"))
+    if found := RESOURCES.search(record.pop("said", "")):
+        registers, shared, spills = map(int, found.groups())
+        record |= {"registers": registers, "shared": shared, "spills": spills}
+    return record | {"flags": flags}
+
+
 def compile_vendor(source: Path) -> dict[str, Any]:
     """NVIDIA's cubin, made once for each bytecode."""
     cubin = source.with_suffix(".vendor.cubin")
@@ -152,11 +163,14 @@ def write_bytecode(entry: Entry, directory: Path) -> Path:
     return source
 
 
-def compile_all(source: Path, with_vendor: bool) -> dict[str, Any]:
-    """What both compilers make of a file."""
+def compile_all(source: Path, with_vendor: bool, variants: dict[str, list[str]]) -> dict[str, Any]:
+    """What both compilers, and ours with the flags of `variants`, make of a file."""
     made: dict[str, Any] = {"symbol": SYMBOL, "ours": compile_ours(source)}
     if with_vendor:
         made["vendor"] = compile_vendor(source)
+    for name, flags in variants.items():
+        made[name] = compile_variant(source, name, flags)
+    made["variants"] = list(variants)
     print(f"{source.stem}: {summary(made)}", file=sys.stderr, flush=True)
     return made
 
@@ -189,6 +203,14 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=Path("build/bench-gpu"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="a regular expression that names must match")
+    parser.add_argument(
+        "--variant",
+        action="append",
+        type=variant,
+        default=[],
+        metavar="NAME=FLAGS",
+        help="a further contender: our compiler with these flags",
+    )
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
     chosen = [
@@ -199,13 +221,15 @@ def main() -> int:
         return 2
     sources = [write_bytecode(entry, options.directory) for entry in chosen]
     distinct = list(dict.fromkeys(sources))
-    work = partial(compile_all, with_vendor="VENDOR_TILEIRAS" in os.environ)
+    with_vendor = "VENDOR_TILEIRAS" in os.environ
+    work = partial(compile_all, with_vendor=with_vendor, variants=dict(options.variant))
     with ThreadPoolExecutor(options.jobs) as pool:
         made = dict(zip(distinct, pool.map(work, distinct)))
     records = [described(entry, made[source]) for entry, source in zip(chosen, sources)]
     manifest = options.directory / "manifest.json"
     manifest.write_text(json.dumps({"entries": records}, indent=1) + "\n")
-    failed = sum("error" in record["ours"] for record in records)
+    contenders = ["ours", *dict(options.variant)]
+    failed = sum(any("error" in record[name] for name in contenders) for record in records)
     print(f"{manifest}: {len(records)} entries, {failed} that tileiras does not compile")
     return 0
 

@@ -42,13 +42,14 @@ DECISIONS = Path(__file__).resolve().parents[2] / "docs" / "decisions"
 def figures(
     entry: dict[str, Any], result: dict[str, Any], machine: dict[str, Any]
 ) -> dict[str, Any]:
-    """A row of the tables: speeds, ratios, and what is wrong with our cubin."""
+    """A row of the tables: speeds, ratios, and what is wrong with our cubins."""
     tools = result["tools"]
     floor = max(
         entry["flops"] / RATES[entry["rate"]], entry["bytes"] / machine.get("copy", DEFAULT_COPY)
     )
     is_memory = entry["group"] == "memory" or floor > entry["flops"] / RATES[entry["rate"]]
     work = entry["bytes"] / 1e3 if is_memory else entry["flops"] / 1e6
+    variants: list[str] = entry.get("variants", [])
     row: dict[str, Any] = {
         "name": entry["name"],
         "group": entry["group"],
@@ -58,7 +59,12 @@ def figures(
         "registers": entry["ours"].get("registers"),
         "spills": entry["ours"].get("spills"),
         "tools": tools,
-        "speed": {name: work / tools[name]["us"] for name in TOOLS if "us" in tools.get(name, {})},
+        "variants": variants,
+        "speed": {
+            name: work / tools[name]["us"]
+            for name in (*TOOLS, *variants)
+            if "us" in tools.get(name, {})
+        },
         "faults": faults(entry, result),
     }
     us = {name: tools[name]["us"] for name in row["speed"]}
@@ -86,6 +92,11 @@ def faults(entry: dict[str, Any], result: dict[str, Any]) -> list[str]:
         found.append(f"{entry['ours']['spills']} bytes spilled")
     if any("C7510" in line or "C7511" in line for line in entry["ours"].get("advisories", [])):
         found.append("products serialised")
+    for name in entry.get("variants", []):
+        if "error" in entry[name]:
+            found.append(f"{name}: does not compile")
+        if wrong := result["tools"].get(name, {}).get("wrong"):
+            found.append(f"{name}: {wrong} elements wrong")
     return found
 
 
@@ -135,8 +146,18 @@ COLUMNS = [
 ]
 
 
+def variant_cells(row: dict[str, Any], names: list[str]) -> list[str]:
+    """Times of the variants, and the first one's speed as a multiple of each other's."""
+    us = {name: row["tools"].get(name, {}).get("us") for name in names}
+    known = [us[names[0]] and us[name] and us[name] / us[names[0]] for name in names[1:]]
+    return [
+        *(speed_of(row, name) for name in names),
+        *("-" if factor is None else f"{factor:.2f}" for factor in known),
+    ]
+
+
 def rich_table(outcome: dict[str, Any]) -> None:
-    """Prints the figures."""
+    """Prints the figures, and in a table of their own those of variants."""
     from rich.console import Console
     from rich.table import Table
 
@@ -152,6 +173,13 @@ def rich_table(outcome: dict[str, Any]) -> None:
     console.print(table)
     found = outcomes(outcome["rows"], goals)
     console.print(f"{sum(one.is_reached for one in found)} of {len(found)} goals are reached")
+    names = outcome["rows"][0]["variants"] if outcome["rows"] else []
+    if names:
+        columns = ["work", *names, *(f"{names[0]} x {name}" for name in names[1:]), "remarks"]
+        table = Table(*columns, title="Variants")
+        for row in outcome["rows"]:
+            table.add_row(row["name"], *variant_cells(row, names), "; ".join(row["faults"]))
+        console.print(table)
 
 
 LEGEND = {

@@ -117,7 +117,9 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=Path("build/bench-gpu"))
     parser.add_argument("--json", type=Path, default=Path("bench-gpu.json"))
     parser.add_argument("--only", help="a regular expression that names must match")
-    parser.add_argument("--tools", default="ours,vendor", help="which cubins: ours, vendor")
+    parser.add_argument(
+        "--tools", default="ours,vendor", help="which cubins: ours, vendor, or variants"
+    )
     parser.add_argument("--budget", type=float, default=3600, help="seconds; no entry starts after")
     options = parser.parse_args()
     manifest = options.directory / "manifest.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileiras.analysis.register_pressure import block_pressure, live_at_products
+from tileiras.analysis.register_pressure import block_pressure, live_at_products, words_behind
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.errors import CompileError
@@ -88,6 +88,30 @@ def test_value_from_outside_is_live_throughout_a_loop():
         " -> (tile<1024xf32>) {\n" + inner + "continue %d : tile<1024xf32>\n}\n"
     )
     assert pressure(body + STORE.format(value="r", shape=1024)) == 3 * 1024
+
+
+LOOP = "%r = for %k in (%i to %n, step %one) : tile<i32> iter_values(%acc = %zero) -> "
+LOOP += "(tile<1024xf32>) {{\n{inner}continue %d : tile<1024xf32>\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "tiles"),
+    [
+        ("", STORE.format(value="r", shape=1024), 1),
+        ("", add("e", "r", "zero", 1024) + STORE.format(value="e", shape=1024), 1),
+        ("", load("x", 1024) + add("e", "r", "x", 1024) + STORE.format(value="e", shape=1024), 2),
+        ("", add("e", "r", "r", 1024) + add("f", "e", "r", 1024), 2),
+        (load("x", 1024), add("e", "r", "x", 1024), 2),
+    ],
+    ids=["stored", "computed of", "added to", "used again", "loaded before"],
+)
+def test_what_is_behind_a_loop_counts_without_what_is_in_it(before: str, behind: str, tiles: int):
+    inner = load("b", 1024, "%k") + load("c", 1024, "%k") + add("d", "b", "c", 1024)
+    if "%e" in behind and "%s" not in behind:
+        behind += STORE.format(value="f" if "%f" in behind else "e", shape=1024)
+    func = function(before + LOOP.format(inner=inner) + behind, 1024)
+    [loop] = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    assert words_behind(loop) == tiles * 1024
 
 
 PRODUCT = """

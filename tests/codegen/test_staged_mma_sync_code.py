@@ -83,6 +83,14 @@ def test_a_stage_is_handed_back_by_one_arrival_without_a_question() -> None:
     assert len(arrivals) == 1
 
 
+def test_lanes_have_read_a_stage_before_tma_may_write_there() -> None:
+    """ptxas lets an arrival pass `ldmatrix` otherwise: a stage was filled before it had read."""
+    ptx = compiled(SCALED, "ptx")
+    behind = ptx[ptx.rindex("ldmatrix") :]
+    order = r"fence\.proxy\.async\.shared::cta;.*?bar\.warp\.sync.*?mbarrier\.arrive\.release"
+    assert re.search(order, behind, re.DOTALL)
+
+
 def test_scales_of_unknown_strides_are_loaded_in_words() -> None:
     module = read_source(compiled(SCALED, "nv_tileas").encode())
     loads = [op for op in module.walk() if isinstance(op, TiledLoadOp)]

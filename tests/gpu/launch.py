@@ -115,8 +115,12 @@ def launch_cubin(
     args: Sequence[np.ndarray | Scalar],
     grid: tuple[int, int, int],
     block: tuple[int, int, int] = (1, 1, 1),
+    shared: int = 0,
 ) -> None:
-    """Loads a cubin, launches an entry on arrays (updated in place) and scalars, and waits."""
+    """Loads a cubin, launches an entry on arrays (updated in place) and scalars, and waits.
+
+    `shared`: bytes of shared memory beside what the kernel declares.
+    """
     from cuda.bindings import driver
 
     check(driver.cuCtxSetCurrent(primary_context()), "cuCtxSetCurrent")
@@ -133,8 +137,11 @@ def launch_cubin(
     module = check(driver.cuModuleLoadData(cubin), "cuModuleLoadData")
     try:
         function = check(driver.cuModuleGetFunction(module, entry.encode()), "cuModuleGetFunction")
-        launched = driver.cuLaunchKernel(function, *grid, *block, 0, 0, pointers.ctypes.data, 0)
-        check(launched, "cuLaunchKernel")
+        if shared:
+            most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(driver.cuFuncSetAttribute(function, most, shared), "cuFuncSetAttribute")
+        launch = (*grid, *block, shared, 0, pointers.ctypes.data, 0)
+        check(driver.cuLaunchKernel(function, *launch), "cuLaunchKernel")
         check(driver.cuCtxSynchronize(), "cuCtxSynchronize")
         for position, array in arrays.items():
             array.download(position)

@@ -109,12 +109,15 @@ class ScaledGemm:
     """Whether tile blocks are as few as `BLOCKS`, and each makes several tiles of C."""
     ctas: int = 0
     """CTAs of a cluster that the kernel asks for on targets with tcgen05; 0: it does not say."""
+    adds: bool = False
+    """Whether the product is added to what C has (without batches)."""
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.tile))
         how = f"{'-rows' if self.rows else ''}{'-bytes' if self.bytes else ''}"
         how += f"{'-batched' if self.batches else ''}{'-persistent' if self.is_persistent else ''}"
         how += f"-{self.ctas}ctas" if self.ctas else ""
+        how += "-adds" if self.adds else ""
         return f"{self.element}-{self.scale}-{self.block}-{shape}{how}"
 
     @property
@@ -208,12 +211,20 @@ def gemm(kernel: ScaledGemm) -> str:
         f"-> ({tiles['c']}) {{\n  {inner}\n }}",
     ]
     result, stored = "%r", tiles["c"]
+    if kernel.adds:
+        whole += [
+            f"%old, %old_read = load_view_tko weak %c_v[%x, %y] : {views['c']}, "
+            f"tile<i32> -> {stored}, token",
+            f"%s = addf %r, %old : {stored}",
+        ]
+        result = "%s"
     if kernel.batches:
         result, stored = "%s", tiles["c"].replace("tile<", "tile<1x")
         whole.append(f"%s = reshape %r : {tiles['c']} -> {stored}")
+    order = " token = %old_read" if kernel.adds else ""
     whole.append(
-        f"%t = store_view_tko weak {result}, %c_v[{batch}%x, %y] : {stored}, {views['c']}, "
-        "tile<i32> -> token"
+        f"%t = store_view_tko weak {result}, %c_v[{batch}%x, %y]{order} : {stored}, "
+        f"{views['c']}, tile<i32> -> token"
     )
     lines += _persistent(kernel, whole) if kernel.is_persistent else whole
     lines.append("return")
@@ -302,7 +313,10 @@ def gemm_arguments(
     if kernel.element == "f4E2M1FN":
         a, b = (codes[:, 0::2] | codes[:, 1::2] << 4 for codes in (a, b))
     flat = [np.ascontiguousarray(array).reshape(-1) for array in (a, b, sa, sb)]
-    return [*flat, np.zeros((m, n), np.float32)], result
+    before = np.zeros((m, n), np.float32)
+    if kernel.adds:
+        before += generator.integers(-64, 65, (m, n))
+    return [*flat, before], result + before
 
 
 def _codes(generator: np.random.Generator, shape: tuple[int, int], type_: str) -> np.ndarray:

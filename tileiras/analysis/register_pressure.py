@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntegerType, TensorType
@@ -56,6 +56,13 @@ def block_pressure(block: Block, ignored: Iterable[SSAValue] = ()) -> int:
     return _Walk(dict.fromkeys(ignored)).block(block, {})
 
 
+def words_behind(op: Operation) -> int:
+    """The most words that tensors take at one time behind an operation, to the end of its block,
+    its results included.
+    """
+    return _Walk().behind(op)
+
+
 def live_at_products(block: Block) -> dict[aa.ProductOp, Live]:
     """What is live with each product, its result included.
 
@@ -103,9 +110,18 @@ class _Walk:
 
     def block(self, block: Block, live_after: Live) -> int:
         """The most words at one time, if `live_after` is live behind the block."""
+        return self._backwards(list(block.ops), live_after)
+
+    def behind(self, op: Operation) -> int:
+        """The most words at one time between an operation and the end of its block."""
+        block = op.parent_block()
+        ops = list(block.ops) if block is not None else []
+        return self._backwards(ops[ops.index(op) + 1 :], {}) if ops else 0
+
+    def _backwards(self, ops: Sequence[Operation], live_after: Live) -> int:
         live = dict(live_after)
         most = sum(live.values())
-        for op in reversed(list(block.ops)):
+        for op in reversed(ops):
             if op.regions and not isinstance(op, aa.ReduceOp | aa.ScanOp):
                 around = dict(live)
                 for result in op.results:

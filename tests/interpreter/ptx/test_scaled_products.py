@@ -23,6 +23,8 @@ STAGED = (
     ScaledGemm(*NV4, (128, 128, 128), WHOLE, bytes=True),
     ScaledGemm(*MX8, (128, 128, 128), (160, 200, 320)),
     ScaledGemm(*NV4, (128, 128, 256), (160, 200, 320)),
+    ScaledGemm(*NV4, (128, 128, 128), WHOLE, adds=True),
+    ScaledGemm(*MX4, (128, 128, 128), (160, 200, 320), adds=True),
 )
 """Products whose operands TMA brings: ldmatrix reads bytes, of f4 two elements each."""
 

@@ -7,8 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.kernels import scaled_runs
 from tests.kernels.product_text import ProductKernel
 from tests.kernels.random_products import make_case
+from tests.kernels.scaled_products import ScaledGemm
+from tests.kernels.scaled_runs import NV4, WHOLE
 from tests.kernels.softmax_attention import (
     RESULT,
     attention_arguments,
@@ -93,8 +96,8 @@ def test_sm_120_names_the_own_cta_so_that_registers_are_handed_over() -> None:
 
 
 def test_ptxas_spills_nothing_of_it() -> None:
-    source = ProductKernel("f16", (128, 128, 32), b="transposed", whole=True).text().encode()
-    text = compiled(source, "sm_120", ())
+    """A kernel that needs more registers than it is launched with."""
+    text = scaled_runs.compiled(ScaledGemm(*NV4, (128, 256, 128), WHOLE), "sm_120")
     assert ptx_to_cubin(text, get_target("sm_120"), ASSEMBLED).spills == 0
     other = text.replace(".shared::cta.global.tile", ".shared::cluster.global.tile")
     assert ptx_to_cubin(other, get_target("sm_120"), ASSEMBLED).spills > 0

@@ -8,6 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.gemm import aligned, gemm, with_ctas
+from tests.kernels.scaled_products import ScaledGemm
+from tests.kernels.scaled_products import gemm as scaled_gemm
+from tests.kernels.scaled_runs import NV4, WHOLE
 from tileiras.codegen.target import get_target
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.driver import compile_module, with_environment
@@ -91,6 +94,34 @@ def test_plain_products_have_an_sm_to_themselves_unless_hinted(asked, expected):
     shape = choose_cta_config(asked, SM_90)
     assert shape is not None
     assert (shape.warpgroups, shape.ctas) == expected
+
+
+SCALED = scaled_gemm(ScaledGemm(*NV4, (128, 128, 128), WHOLE))
+ADDING = scaled_gemm(ScaledGemm(*NV4, (128, 128, 128), WHOLE, adds=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "disabled", "expected"),
+    [
+        (SCALED, "sm_120", (), (1, 2)),
+        (SCALED, "sm_121", (), (1, 2)),
+        (gemm(128, 128, 32), "sm_120", (), (1, 2)),
+        (gemm(128, 128, 64), "sm_90", ("wgmma",), (1, 2)),
+        (ADDING, "sm_120", (), (2, 1)),
+        (ADDING, "sm_121", (), (2, 1)),
+    ],
+    ids=["nvf4", "nvf4 sm_121", "f16", "sm_90", "adds", "adds sm_121"],
+)
+def test_eight_warps_where_four_have_no_room_for_what_follows_the_product(
+    text, target, disabled, expected
+):
+    options = CompileOptions(
+        gpu_name=target, emit="nv_tileas", disabled_features=disabled, print_generic=True
+    )
+    planned = compile_module(text if isinstance(text, bytes) else text.encode(), options)
+    warpgroups, ctas = expected
+    assert f"consumer_warps = #builtin.int<{4 * warpgroups}>" in planned.output.decode()
+    assert f"ctas = #builtin.int<{ctas}>" in planned.output.decode()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 """Tensor memory: whose it is, loads, stores, copies from shared memory (PTX ISA, "Tensor Memory",
-"tcgen05.ld", "tcgen05.st", "tcgen05.cp").
+"tcgen05.ld", "tcgen05.st", "tcgen05.cp", "tcgen05.shift").
 
 An address has the lane in bits 16 and up and the column below. A warp reaches the 32 lanes of its
 number modulo 4. Loads may be used, and stores are made, when the warp waits.
@@ -348,6 +348,45 @@ def _copy_rows(
             lanes = 32 * partition + np.arange(32)
             memory.cells[lanes[:, None], columns] = part
     return at
+
+
+# shift ----------------------------------------------------------------------------------------
+
+SHIFTED_ROWS, SHIFTED_COLUMNS = 31, 8
+"""The data movement shape `.31x256b` of a warp's 32 lanes ("Data Movement Shape")."""
+
+
+@rule("tcgen05.shift")
+def shift_rows(d: Decoder) -> Execute:
+    """`tcgen05.shift.down [tmem]`: rows of 32 bytes of a warp's lanes go to the next lane each, but
+    the last one; the first one stays as it is.
+    """
+    group = cta_group(d)
+    if not d.flag("down"):
+        d.error("expected .down")
+    address, line, text = d.address(0), d.line, d.text
+
+    def run(cta: Cta, on: Active) -> None:
+        for thread in on.index:
+            target = int(spread(address(cta), cta)[thread])
+
+            def finish(target: int = target) -> None:
+                for owner in pair_of(cta, group):
+                    _shift(owner, target >> 16, target & 0xFFFF, line)
+
+            cta.cluster.later(finish, line, text)
+
+    return run
+
+
+def _shift(cta: Cta, lane: int, column: int, line: int) -> None:
+    """Moves the rows of a warp."""
+    if lane % WARP or lane >= LANES:
+        cta.fault(line, f"lane {lane} of tensor memory is not the first of a warp")
+    columns, memory = column + np.arange(SHIFTED_COLUMNS), tmem_of(cta)
+    memory.check_owned(cta, columns, line)
+    lanes = lane + np.arange(SHIFTED_ROWS)[:, None]
+    memory.cells[lanes + 1, columns] = memory.cells[lanes, columns]
 
 
 def pair_of(cta: Cta, group: int) -> list[Cta]:

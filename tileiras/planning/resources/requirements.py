@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tileiras.analysis.register_pressure import tensor_words
+from tileiras.analysis.register_pressure import tensor_words, words_behind
 from tileiras.codegen.atoms.wgmma import FRAGMENTS_AT_ONCE, PARTIAL_K, PARTIAL_REGISTERS
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
@@ -70,6 +70,9 @@ def requirements_of(
         )
         for n in counts
     }
+    if all(isinstance(planned, MmaSyncDot) and planned.lhs is not None for planned in dots):
+        behind = max(map(_words_behind, loops))
+        with_others = {n: max(with_others[n], behind // (WARPGROUP_THREADS * n)) for n in counts}
     saved = {n: min(_saved_in_place(together, n) for together in loops.values()) for n in counts}
     at_work = {n: max(_at_work(together, n) for together in loops.values()) for n in counts}
     gathered = [load for load in brought if not (is_by_tma(load) or is_scale_load(load))]
@@ -236,6 +239,13 @@ def _at_work(dots: list[PlannedDot], warpgroups: int) -> int:
 def _is_carried(value: SSAValue) -> bool:
     """Whether a loop hands the tile on, to its next iteration or to what follows."""
     return isinstance(value.owner, Block | aa.ForOp)
+
+
+def _words_behind(loop: Operation | None) -> int:
+    """Words of tiles that are there at once when the loop is over: the sum, and what is added to it
+    or computed of it.
+    """
+    return words_behind(loop) if isinstance(loop, aa.ForOp | aa.LoopOp) else 0
 
 
 def _other_words(loop: Operation | None, dots: list[PlannedDot], brought: set[OperandLoad]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -22,6 +23,7 @@ from tileiras.codegen.ptxas_backend import ptx_to_cubin
 from tileiras.codegen.target import get_target
 from tileiras.driver import compile_module, read_source
 from tileiras.interpreter.ptx import run_ptx
+from tileiras.interpreter.ptx.errors import PtxRuntimeError
 from tileiras.options import CompileOptions
 
 ASSEMBLED = CompileOptions(opt_level=3, gpu_name="sm_120")
@@ -61,6 +63,19 @@ def test_warps_compute_the_product(
     arguments = case.arguments()
     run_ptx(text, arguments, case.grid)
     assert case.difference(arguments[2]) == ""
+
+
+def test_a_stage_that_is_handed_back_without_a_proxy_fence_is_an_error() -> None:
+    """TMA may write a stage only when the loads of threads are complete: decision 74."""
+    text = compiled(KERNELS[0].text().encode(), *TARGETS[1])
+    before, loop, after = text.rpartition("ldmatrix")
+    fence = re.search(r"fence\.proxy\.async\.shared::cta;", after)
+    assert fence is not None and fence.start() < after.index("mbarrier.arrive")
+    unfenced = before + loop + after[: fence.start()] + after[fence.end() :]
+    case = make_case(KERNELS[0], 63, tiles=7)
+    assert case.extents[2] > 4 * 64  # stages are filled a second time
+    with pytest.raises(PtxRuntimeError, match="reads, without a fence.proxy.async"):
+        run_ptx(unfenced, case.arguments(), case.grid)
 
 
 @pytest.mark.parametrize(("target", "without"), TARGETS)

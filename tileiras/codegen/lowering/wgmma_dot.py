@@ -62,7 +62,7 @@ def lower_consumer_release(ctx: KernelLowering, op: pl.ConsumerReleaseOp) -> Non
 
     Where lanes have read the stage, those loads are complete first: nothing else keeps TMA, another
     proxy, from writing the stage while one of them is under way (PTX ISA, "Async proxy"; decision
-    0072).
+    0074).
     """
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     newest, older = pipeline.held(ctx)

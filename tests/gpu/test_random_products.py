@@ -32,11 +32,12 @@ from tileiras.interpreter import run_entry  # noqa: E402
 from tileiras.options import CompileOptions  # noqa: E402
 
 from .launch import gpu_name, launch_cubin, launch_repeatedly  # noqa: E402
+from .restrictions import missing_features  # noqa: E402
 
 COUNT = int(os.environ.get("RANDOM_PRODUCTS", "20"))
 """Products for each kernel."""
 WORKERS = 16
-REPETITIONS = 1000
+REPETITIONS, LARGE_REPETITIONS = 1000, 300
 REPEATED = (
     "f16_128x256x64_row_row_persistent_f32_aligned",
     "f16_128x128x64_row_row_plain_f32_aligned",
@@ -89,14 +90,35 @@ def test_repeated_launches_give_the_same_bits(name: str, cubins: dict[str, Any])
         assert np.array_equal(first, result), f"launch {number} differs from the first"
 
 
-def noisy_product(kernel: ProductKernel) -> tuple[list[Any], tuple[int, int, int]]:
-    """A product of 1024^3 of numbers whose sums are rounded, so that another order would show."""
-    size, rng = 1024, np.random.default_rng(0)
-    operands = [rng.standard_normal((size, size)).astype(np.float16) for _ in range(2)]
+@pytest.mark.gpu
+def test_stages_are_read_before_they_are_filled_again() -> None:
+    """By mma.sync: where an arrival passes `ldmatrix`, one launch in 30 differs (decision 74)."""
+    kernel = next(kernel for kernel in KERNELS if kernel.name == REPEATED[1])
+    arch = gpu_name()
+    missing = missing_features(arch, "sm_120") if arch == "sm_90" else ()
+    options = with_environment(CompileOptions(gpu_name=arch, disabled_features=missing))
+    cubin = compile_module(kernel.text().encode(), options).output
+    arguments, grid = noisy_product(kernel, 4096)
+    results = launch_repeatedly(cubin, "product", arguments, grid, RESULT, LARGE_REPETITIONS)
+    first = next(results)
+    for number, result in enumerate(results, 1):
+        assert np.array_equal(first, result), f"launch {number} differs from the first"
+
+
+def noisy_product(
+    kernel: ProductKernel, size: int = 1024
+) -> tuple[list[Any], tuple[int, int, int]]:
+    """A product of numbers whose sums are rounded, so that another order would show; K is 1024."""
+    depth, rng = 1024, np.random.default_rng(0)
+    operands = [
+        rng.standard_normal(shape).astype(np.float16) for shape in ((size, depth), (depth, size))
+    ]
     memory = [operand.reshape(-1).view(np.uint16) for operand in operands]
     result, locks = np.zeros(size * size, np.uint32), np.zeros(64, np.int32)
-    placed = [0, size * size, size, 1]
-    numbers = [np.int32(number) for number in (size, size, size, *placed * 3)]
+    places = [0, size * depth, depth, 1], [0, size * depth, size, 1], [0, size * size, size, 1]
+    numbers = [
+        np.int32(number) for number in (size, size, depth, *places[0], *places[1], *places[2])
+    ]
     row_tiles, column_tiles = size // kernel.tile[0], size // kernel.tile[1]
     grid = (7, 1, 1) if kernel.form == "persistent" else (row_tiles, column_tiles, 1)
     return [*memory, result, locks, *numbers], grid

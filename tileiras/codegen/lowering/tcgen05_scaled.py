@@ -46,7 +46,10 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     pipeline, kind = memory.pipeline(op.accumulator), get_scaled_kind(op.kind.data)
     lhs, rhs = operand_in_stage(op.lhs, 1), operand_in_stage(op.rhs, 0)
     blocks = scale_blocks(op.lhs_scale)
-    sides = ((op.lhs, lhs, op.lhs_scale), (op.rhs, rhs, op.rhs_scale))
+    sides = (
+        (op.lhs, lhs, op.lhs_scale, op.lhs_ready is not None),
+        (op.rhs, rhs, op.rhs_scale, op.rhs_ready is not None),
+    )
     seen = _put_in_chunks(ctx, op)
     if not kind.has_signs:
         signed = (
@@ -58,7 +61,8 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
                 _is_halved(tile),
                 not _lie_in_rows(scale),
             )
-            for tile, operand, scale in sides
+            for tile, operand, scale, is_ready in sides
+            if not is_ready
         )
         apply_signs(ctx, tuple(signed), seen)
     ctas = 1 if op.pair is None else 2
@@ -116,8 +120,11 @@ def _put_in_chunks(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> SSAValue | No
     """Scales that lie in rows are put in chunks. i32: theirs, or-ed; None where there are none."""
     operands = [
         (ctx.value(scales), scales.type.shape[axis])
-        for scales, axis in ((op.lhs_scale, 0), (op.rhs_scale, 1))
-        if is_in_smem(scales.type) and _lie_in_rows(scales)
+        for scales, axis, ready in (
+            (op.lhs_scale, 0, op.lhs_ready),
+            (op.rhs_scale, 1, op.rhs_ready),
+        )
+        if ready is None and is_in_smem(scales.type) and _lie_in_rows(scales)
     ]
     if not operands:
         return None

@@ -111,7 +111,7 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.unpack": _SOURCE_TO_RESULT,
     "nv_tileaa.dot": Row("$lhs, $rhs, $acc <?if $condition ?>", "lhs, rhs -> result; acc=result"),
     "nv_tileaa.dot_scaled": Row(
-        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",
+        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc <?if $condition ?>",
         "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
     ),
     # nv_tileaa: programs and memory

@@ -386,7 +386,9 @@ class Tcgen05DotScaledOp(IRDLOperation):
     All operands are tiles in stages; scales are copied to tensor memory, those of the left operand
     to column `column` and on, those of the right one behind them. `kind` names a row of
     `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K. `pair` as
-    for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns.
+    for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns. `lhs_ready`,
+    `rhs_ready`: a product before has put the scales of that operand in order, and moved their
+    signs.
     """
 
     name = "nv_tileas.tcgen05_dot_scaled"
@@ -399,6 +401,8 @@ class Tcgen05DotScaledOp(IRDLOperation):
     column = prop_def(IntAttr)
     packed = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
+    lhs_ready = opt_prop_def(UnitAttr)
+    rhs_ready = opt_prop_def(UnitAttr)
 
     @property
     def depth(self) -> int:

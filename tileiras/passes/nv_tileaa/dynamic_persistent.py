@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
@@ -108,6 +108,8 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
+    if plan.is_in_tmem and (joined := _several_at_once(func, plan, target, options)) is not None:
+        return joined
     is_chain = _is_chain_that_fills_an_sm(plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
@@ -133,6 +135,36 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
         again = plan_with_stores(looped, target, options)
         return looped if again is not None and again.has_store_warp else None
     return looped if _fills_an_sm(again) else None
+
+
+def _several_at_once(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel that computes several neighbouring tile blocks at once, None if that gains
+    nothing.
+    """
+    if func.cluster_size == 1:
+        return None
+    from tileiras.planning.tile_scheduler.tiles_at_once import tiles_at_once
+
+    tiles = tiles_at_once(func, plan, target, options)
+    if tiles is None:
+        return None
+    from tileiras.passes.nv_tileaa.neighbours_at_once import NeighboursAtOnce
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_groups_of_tiles
+    from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.strategy import would_specialise
+
+    groups = with_groups_of_tiles(func, tiles)
+    if groups is None or not NeighboursAtOnce(groups).join():
+        return None
+    changed = groups.func
+    changed.properties["tiles_at_once"] = IntAttr(tiles.count)
+    again = would_specialise(changed, target)
+    if again is None or not again.is_in_tmem:
+        return None
+    again = plan_with_stores(changed, target, options)
+    return changed if again is not None and again.has_store_warp else None
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

@@ -174,17 +174,20 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     """The kernel with a tile, None where the target lacks its types."""
     rows, columns, ctas = shape
     source = gemm_source(kernel, target, shape)
-    # A loop over tiles around that over K would be taken for one that reads sums in every step.
     large = {LARGE_CLUSTERS: "1"} if shape == LARGEST else {}
-    alone = CompileOptions(target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0", **large})
     try:
-        ptx = compile_module(source, with_environment(alone)).output.decode()
+        traffic = traffic_of(source, target, large)
     except CompileError:
         return None
+    tiles = 1 if traffic is None else traffic.tiles
+    # A loop over tiles around that over K would be taken for one that reads sums in every step; but
+    # only such a loop computes several at once.
+    alone = {} if tiles > 1 else {DYNAMIC_PERSISTENT: "0"}
+    asked = CompileOptions(target, emit="ptx", knobs={**alone, **large})
+    ptx = compile_module(source, with_environment(asked)).output.decode()
     together = 2 if "cta_group::2" in ptx else 1
-    traffic = traffic_of(source, target, large)
     own = (rows // ctas, columns) if traffic is None else traffic.tile
-    loop = main_loop(ptx, (own[0] * together, own[1]))
+    loop = main_loop(ptx, (own[0] * together, own[1]), reads_sums=tiles == 1)
     loaded = None if traffic is None else traffic.per_kiloflop
     return None if loop is None else Program(loop, (rows, columns), ctas, loaded)
 

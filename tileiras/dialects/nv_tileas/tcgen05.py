@@ -40,6 +40,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -388,7 +389,9 @@ class Tcgen05DotScaledOp(IRDLOperation):
     `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K. `pair` as
     for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns. `lhs_ready`,
     `rhs_ready`: a product before has put the scales of that operand in order, and moved their
-    signs.
+    signs. `in_turn`: the left operand is that of the product right before, whose copy of its scales
+    serves both, and a step of K of one comes behind that of the other, so that the left operand is
+    read once. Where the `condition` (i1) does not hold nothing is added.
     """
 
     name = "nv_tileas.tcgen05_dot_scaled"
@@ -397,12 +400,14 @@ class Tcgen05DotScaledOp(IRDLOperation):
     rhs = operand_def(IN_SMEM)
     lhs_scale = operand_def(IN_SMEM)
     rhs_scale = operand_def(IN_SMEM)
+    condition = opt_operand_def(IntegerType(1))
     kind = prop_def(StringAttr)
     column = prop_def(IntAttr)
     packed = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
     lhs_ready = opt_prop_def(UnitAttr)
     rhs_ready = opt_prop_def(UnitAttr)
+    in_turn = opt_prop_def(UnitAttr)
 
     @property
     def depth(self) -> int:
@@ -420,6 +425,13 @@ class Tcgen05DotScaledOp(IRDLOperation):
         are_scales = len(left) == len(right) == 2 and left[1] == right[0]
         if not are_scales or (left[0], right[1]) != (lhs[0], rhs[1]) or self.depth % left[1]:
             raise VerifyException(f"{self.name}: scales {left} and {right} of {lhs} @ {rhs}")
+        before = self.prev_op
+        if self.in_turn is not None and not (
+            isinstance(before, Tcgen05DotScaledOp)
+            and self.lhs_ready is not None
+            and (before.lhs, before.lhs_scale) == (self.lhs, self.lhs_scale)
+        ):
+            raise VerifyException(f"{self.name}: in turn with no product of the same left operand")
 
 
 TCGEN05_SCALED_OPS = (ScalesLoadOp, Tcgen05DotScaledOp)

@@ -242,6 +242,8 @@ class ProductWarpBuilder(ProducerBuilder):
                 if scale.load in self.ready:
                     properties[name] = UnitAttr()
                 self.ready[scale.load] = None
+            if planned.is_in_turn:
+                properties["in_turn"] = UnitAttr()
         if planned.is_paired:
             properties["pair"] = UnitAttr()
         for key in ("signedness_lhs", "signedness_rhs", "packed"):
@@ -250,7 +252,11 @@ class ProductWarpBuilder(ProducerBuilder):
         accumulator = self.sums[planned.accumulator]
         self._acquire_sums(op, number)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
-        with self._where(planned.dot.condition):
+        condition = planned.dot.condition
+        if condition is not None and planned.scales:
+            operands.append(self.values[condition])
+            condition = None
+        with self._where(condition):
             self.emit(op_class, [accumulator, *operands], (), properties)
         if number == self.blocks[-1]:
             self._release_stages(op)

@@ -96,9 +96,7 @@ def statements(ptx: str) -> list[str]:
     return found
 
 
-def main_loop(
-    ptx: str, tile: tuple[int, int], *, reads_sums: bool = True
-) -> LoopFigures | None:
+def main_loop(ptx: str, tile: tuple[int, int], *, reads_sums: bool = True) -> LoopFigures | None:
     """The innermost loop with the most products; None without one.
 
     `tile`: rows and columns that a CTA computes, which a tcgen05 instruction does not say.

@@ -127,9 +127,7 @@ class NeighboursAtOnce:
                     if isinstance(product, aa.ProductOp):
                         product.operands = [*product.operands, is_there]
         builder.block, builder.location = outer, loop.location
-        made = builder.emit(
-            aa.ForOp, operands, carried * count, loop.properties, [Region(block)]
-        )
+        made = builder.emit(aa.ForOp, operands, carried * count, loop.properties, [Region(block)])
         for number, values in enumerate(self.tiles):
             start = number * len(carried)
             own = made.results[start : start + len(carried)]

@@ -10,7 +10,7 @@ views threads copy (see `view_copy`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeGuard

@@ -106,7 +106,7 @@ def tiles_at_once(
         count = _count(func, plan, planned, own, step, target, options) if step else 1
         if step is not None and count > 1:
             one, all = (round(step.cycles(n, L2_BYTES_MEASURED)) for n in (1, count))
-            at_once = target.performance.multiprocessors // func.cluster_size
+            at_once = max(1, target.performance.multiprocessors // func.cluster_size)
             tiles = TilesAtOnce(axis, count, at_once, one, all)
             found.append((step.cycles(count, L2_BYTES_PER_CYCLE) / count, tiles))
     return min(found, key=lambda item: item[0])[1] if found else None
@@ -138,7 +138,9 @@ def _step(
     """What a step takes; None where neighbours have nothing in common, or no rates are known."""
     rates, element = RATES.get(target.name), _ELEMENTS.get(planned.operand_bits)
     loads = plan.loads_of(planned.accumulator.loop)
-    if rates is None or element not in rates.tensor or not own or len(own) == len(loads):
+    if rates is None or element is None or element not in rates.tensor:
+        return None
+    if not own or len(own) == len(loads):
         return None
     multicast = find_multicast(func, plan)
     bytes_of = {

@@ -34,8 +34,21 @@ class DynamicPersistentPass(IrPass):
     beforehand: an SM that another kernel keeps busy takes over fewer tile blocks, and a grid that
     fills the GPU once is launched as it is.
 
+    A cluster that divides a tile block, and waits for its copies longer than for its products,
+    computes several neighbours at once: each more brings its own operand, and not the one that all
+    have in common (`planning/tile_scheduler/tiles_at_once.py`). Their sums lie side by side in
+    tensor memory. Where a grid is so small that it does not pay the kernel computes one by one.
+
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
+    Before   %x = get_program_id 0;  %y = get_program_id 1
+             for %k { %a = load %A[%x, %k];  %b = load %B[%k, %y];  dot %a, %b };  tiled_store
+    After    for %t in [%p, %groups) step %groups {takes_over} {
+               %x, %y = the first tile of a group;  %z = %y + 1;  %there = %z is in the group
+               for %k { %a = load %A[%x, %k];  %b = load %B[%k, %y];  dot %a, %b
+                        %c = load %B[%k, %z];  dot %a, %c if %there }
+               tiled_store;  if %there { tiled_store }
+             }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
              Where some tile blocks take longer than others the order in which they start, long
              ones before short ones, is written on the kernel: what is taken over follows it
@@ -45,7 +58,8 @@ class DynamicPersistentPass(IrPass):
              second CTA on an SM; operands that threads read; products that depend on each other
              (attention) where stores would leave a pipeline a single stage; tile blocks that may
              wait for each other, or that no warp of their own stores for; everything, if the
-             environment variable is 0
+             environment variable is 0. One by one: tile blocks of which it is not plain that they
+             have an operand in common, and those with scales that threads copy
     """
 
     name = "tileas-dynamic-persistent"
@@ -66,12 +80,15 @@ class DynamicPersistentPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
+    text = "a CTA goes on with tile blocks that have not started"
+    if func.tiles_at_once is not None:
+        text += f", and computes {func.tiles_at_once.data} neighbours at once where there are many"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         DynamicPersistentPass.name,
         "DynamicPersistent",
-        "a CTA goes on with tile blocks that have not started",
+        text,
         func.sym_name.data,
         place_of(func),
     )

@@ -108,6 +108,24 @@ def test_none_whose_copies_threads_make() -> None:
     assert count(gemm(replace(SCALED, scale="f8E8M0FNU", block=32))) == 1
 
 
+def test_with_scales_the_left_operand_is_the_common_one() -> None:
+    """That the tensor core keeps, though the right one has more bytes for a CTA here."""
+    wide = replace(SCALED, ctas=8, tile=(256, 512, 256))
+    func = kernel_behind(gemm(wide), "sm_103")
+    products = [op for op in func.walk() if isinstance(op, aa.DotScaledOp)]
+    assert len({op.lhs for op in products}) == 1 and len({op.rhs for op in products}) == 3
+
+
+def test_none_with_scales_where_ctas_multiply_by_themselves() -> None:
+    assert count(gemm(replace(SCALED, tile=(128, 512, 256)))) == 1
+
+
+def test_dense_products_have_either_operand_in_common() -> None:
+    func = kernel_behind(text_of(replace(DENSE, element="f8E4M3FN", tile=(128, 512, 128))))
+    products = [op for op in func.walk() if isinstance(op, aa.DotOp)]
+    assert len({op.lhs for op in products}) == 2 and len({op.rhs for op in products}) == 1
+
+
 def test_the_common_operand_is_loaded_once() -> None:
     func = kernel_behind(text_of(DENSE))
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.element_names import wgmma_operand
 from tileiras.codegen.atoms.shared_operands import SharedOperand
@@ -19,9 +19,14 @@ from tileiras.codegen.atoms.tcgen05 import MOST_N
 from tileiras.codegen.atoms.tcgen05_scaled import SCALED_ROWS, ScaledKind, get_scaled_kind
 from tileiras.codegen.llvmir.tcgen05_builder import ScaledStep
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.pipelines import SumPipeline
+from tileiras.codegen.lowering.pipelines import SumPipeline, Variable
 from tileiras.codegen.lowering.scale_rows import put_in_chunks
-from tileiras.codegen.lowering.scale_signs import SignedOperand, apply_signs
+from tileiras.codegen.lowering.scale_signs import (
+    SignedOperand,
+    apply_signs,
+    end_where,
+    start_where,
+)
 from tileiras.codegen.lowering.tcgen05_operands import operand_in_stage, scale_blocks
 from tileiras.codegen.lowering.tensor_memory import tensor_memory
 from tileiras.codegen.lowering.types import element_type
@@ -51,8 +56,7 @@ def lower_tcgen05_dot_scaled(ctx: KernelLowering, op: Operation) -> None:
     if op.in_turn is not None:
         return
     together = _in_turn(op)
-    for product in together:
-        _prepare(ctx, product)
+    _prepare(ctx, together)
     b, memory = ctx.b, tensor_memory(ctx)
     scales = b.add(memory.address(), b.i32(op.column.data))
     issued = [_issued(ctx, product, op.column.data) for product in together]
@@ -75,36 +79,30 @@ def _in_turn(op: Tcgen05DotScaledOp) -> list[Tcgen05DotScaledOp]:
     return found
 
 
-def _prepare(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> None:
-    """Puts scales in order, and moves their signs, where that has not been done."""
-    after: Block | None = None
-    if op.condition is not None:
-        inside, after = ctx.b.new_block(), ctx.b.new_block()
-        ctx.b.cond_br(ctx.value(op.condition), inside, after)
-        ctx.start_block(inside)
-    kind, blocks = get_scaled_kind(op.kind.data), scale_blocks(op.lhs_scale)
+def _prepare(ctx: KernelLowering, together: Sequence[Tcgen05DotScaledOp]) -> None:
+    """Puts the scales of products in order, and moves their signs, where that has not been done."""
+    seen = _put_in_chunks(ctx, together)
+    if not get_scaled_kind(together[0].kind.data).has_signs:
+        apply_signs(ctx, [side for op in together for side in _signed(ctx, op)], seen)
+
+
+def _signed(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> Iterator[SignedOperand]:
+    """The operands of a product whose signs nobody has moved."""
     sides = (
         (op.lhs, operand_in_stage(op.lhs, 1), op.lhs_scale, op.lhs_ready),
         (op.rhs, operand_in_stage(op.rhs, 0), op.rhs_scale, op.rhs_ready),
     )
-    seen = _put_in_chunks(ctx, op)
-    if not kind.has_signs:
-        signed = (
-            SignedOperand(
+    for tile, operand, scale, ready in sides:
+        if ready is None:
+            yield SignedOperand(
                 ctx.value(tile),
                 operand,
                 ctx.value(scale),
-                blocks,
+                scale_blocks(op.lhs_scale),
                 _is_halved(tile),
                 not _lie_in_rows(scale),
+                None if op.condition is None else ctx.value(op.condition),
             )
-            for tile, operand, scale, ready in sides
-            if ready is None
-        )
-        apply_signs(ctx, tuple(signed), seen)
-    if after is not None:
-        ctx.b.br(after)
-        ctx.start_block(after)
 
 
 @dataclass(frozen=True)
@@ -256,22 +254,33 @@ def _multiply(
     )
 
 
-def _put_in_chunks(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> SSAValue | None:
+def _put_in_chunks(ctx: KernelLowering, together: Sequence[Tcgen05DotScaledOp]) -> SSAValue | None:
     """Scales that lie in rows are put in chunks. i32: theirs, or-ed; None where there are none."""
-    operands = [
-        (ctx.value(scales), scales.type.shape[axis])
-        for scales, axis, ready in (
-            (op.lhs_scale, 0, op.lhs_ready),
-            (op.rhs_scale, 1, op.rhs_ready),
-        )
-        if ready is None and is_in_smem(scales.type) and _lie_in_rows(scales)
-    ]
-    if not operands:
+    found = [(op, operands) for op in together if (operands := list(_in_rows(ctx, op)))]
+    if not found:
         return None
+    (_, operands), *others = found
     seen = put_in_chunks(ctx, operands)
+    if others:
+        together_seen = Variable(ctx, 0)
+        together_seen.set(ctx.b, seen)
+        for op, operands in others:
+            after = start_where(ctx, None if op.condition is None else ctx.value(op.condition))
+            more = put_in_chunks(ctx, operands)
+            together_seen.set(ctx.b, ctx.b.or_(together_seen.get(ctx.b), more))
+            end_where(ctx, after)
+        seen = together_seen.get(ctx.b)
     ctx.b.fence_proxy_async()
     ctx.b.warp_barrier()
     return seen
+
+
+def _in_rows(ctx: KernelLowering, op: Tcgen05DotScaledOp) -> Iterator[tuple[SSAValue, int]]:
+    """The scales of a product that lie as TMA brings them, with how many rows have some."""
+    sides = ((op.lhs_scale, 0, op.lhs_ready), (op.rhs_scale, 1, op.rhs_ready))
+    for scales, axis, ready in sides:
+        if ready is None and is_in_smem(scales.type) and _lie_in_rows(scales):
+            yield ctx.value(scales), scales.type.shape[axis]
 
 
 def _lie_in_rows(scales: SSAValue) -> bool:

@@ -22,6 +22,8 @@ TCGEN05_DENSE = re.compile(
     r"tcgen05\.mma\S*kind::\w+\s+\[[^]]+\],\s*(?P<a>\[?)[^,]+,[^,]+,\s*(?P<word>%\w+),"
 )
 """A is in tensor memory where it has brackets; behind B the instruction descriptor."""
+COLLECTED = re.compile(r"\.collector::a::(?:use|lastuse)\b")
+"""A was read by an instruction before, and has been kept (PTX ISA, "tcgen05.mma", collector)."""
 CONSTANT = re.compile(r"mov\.b32\s+(%\w+), (\d+)$")
 SUM_LOAD = re.compile(r"tcgen05\.ld\b")
 POWER = re.compile(r"ex2\.approx")
@@ -94,10 +96,12 @@ def statements(ptx: str) -> list[str]:
     return found
 
 
-def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
+def main_loop(ptx: str, tile: tuple[int, int], *, reads_sums: bool = True) -> LoopFigures | None:
     """The innermost loop with the most products; None without one.
 
     `tile`: rows and columns that a CTA computes, which a tcgen05 instruction does not say.
+    `reads_sums`: whether a loop of other warps that reads sums runs beside it, and is not one over
+    tiles.
     """
     listed = statements(ptx)
     places = {text[:-1]: number for number, text in enumerate(listed) if text.endswith(":")}
@@ -121,7 +125,7 @@ def main_loop(ptx: str, tile: tuple[int, int]) -> LoopFigures | None:
     warps = 1 if threads is None else int(threads[1]) // LANES
     figures = [_figures(listed[first : last + 1], tile, words, warps) for first, last in inner]
     found = max((f for f in figures if f is not None), key=lambda f: f.flops, default=None)
-    if found is None or not found.unit.startswith("tcgen05"):
+    if found is None or not found.unit.startswith("tcgen05") or not reads_sums:
         return found
     readers = [n for first, last in loops if (n := _reads_sums(listed[first : last + 1]))]
     # Of loops that follow each other the longest one counts, as above.
@@ -202,6 +206,7 @@ def _product(
             from_memory = not dense["a"]
             if (word := words.get(dense["word"])) is not None:
                 rows, columns = (word >> 24 & 31) << 4, (word >> 17 & 63) << 3
+        from_memory = from_memory and COLLECTED.search(text) is None
         flops = 2 * rows * columns * TCGEN05_K[match[1]]
         return unit, flops, (rows * from_memory + columns) * INSTRUCTION_BYTES
     return None

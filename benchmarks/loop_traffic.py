@@ -29,10 +29,13 @@ from tileiras.options import CompileOptions
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes from L2 for 1000 flops, and rows and columns of a CTA's product."""
+    """Bytes from L2 for 1000 flops, rows and columns of a CTA's product, and of how many tile
+    blocks it computes one at once.
+    """
 
     per_kiloflop: float
     tile: tuple[int, int]
+    tiles: int = 1
 
 
 def traffic_of(
@@ -53,7 +56,8 @@ def traffic_of(
     if not flops:
         return None
     rows, columns, _ = max(sizes, key=lambda size: size[0] * size[1])
-    return Traffic(1000 * copied / flops, (rows, columns))
+    tiles = 1 if func.tiles_at_once is None else func.tiles_at_once.data
+    return Traffic(1000 * copied / flops, (rows, columns), tiles)
 
 
 def _most(regions: list[Region], of_body: Callable[[list[Operation]], float]) -> float:
@@ -75,13 +79,20 @@ def _bytes(body: list[Operation], func: aa.FuncOp) -> float:
             total += _tile_bytes(op.view)
         elif isinstance(op, pl.GatherLoadOp):
             total += prod(shape_of(op.pointers)) * op.vector.data
-        elif isinstance(op, pl.TmaLoadOp) and op.skip_if is None:
+        elif isinstance(op, pl.TmaLoadOp) and not _is_in_stage(op):
             size = _tile_bytes(op.view) / (1 if op.halved is None else 2)
             if func.clustered is None or op.multicast_if is None:
                 total += size / op.sharers(func.cluster_size)
             else:
                 shared.append(size)
     return total + sum(shared) - min(shared, default=0.0) * (1 - 1 / func.cluster_size)
+
+
+def _is_in_stage(load: pl.TmaLoadOp) -> bool:
+    """Whether the tile of a load may be another one of its stage, and not that of a tile block that
+    may not be there: all count that are computed at once.
+    """
+    return load.skip_if is not None and not isinstance(load.skip_if.owner, aa.XOrIOp)
 
 
 def _tile_bytes(view: SSAValue) -> int:

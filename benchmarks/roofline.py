@@ -81,12 +81,11 @@ TASKS = (
 )
 DEPTHS = {"f16": 64, "f8E4M3FN": 128, "nvf4": 256}
 """Of the tiles that an author may choose: a row of a stage is one swizzle span of 128 bytes."""
+_OF_TCGEN05 = ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8), (512, 512, 8))
 SHAPES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "sm_90": ((128, 128, 1), (128, 256, 1)),
-    **dict.fromkeys(
-        ("sm_100", "sm_103", "sm_110"),
-        ((128, 128, 1), (256, 256, 2), (512, 256, 4), (1024, 256, 8), (512, 512, 8)),
-    ),
+    **dict.fromkeys(("sm_100", "sm_110"), _OF_TCGEN05),
+    "sm_103": (*_OF_TCGEN05, (512, 256, 8)),
 }
 LARGEST = (1024, 512, 16)
 """A tile of a cluster that the launch has to allow, on GPUs that have such (TILEIR_LARGE_CLUSTERS).
@@ -106,13 +105,15 @@ OPERAND_BYTES = {"f16": 2.0, "f8": 1.0, "f4": 0.5 + 1 / 16}
 class Program:
     """How a kernel computes a task: its loop, and the tile of `ctas` CTAs.
 
-    `traffic`: bytes from L2 for 1000 flops; None where the tile says it.
+    `traffic`: bytes from L2 for 1000 flops; None where the tile says it. `tiles`: of how many tile
+    blocks the CTAs compute one at once.
     """
 
     loop: LoopFigures
     tile: tuple[int, int]
     ctas: int = 1
     traffic: float | None = None
+    tiles: int = 1
 
 
 def floor(task: Task, rates: Rates) -> dict[str, float]:
@@ -174,19 +175,22 @@ def gemm_program(kernel: str, target: str, shape: tuple[int, int, int]) -> Progr
     """The kernel with a tile, None where the target lacks its types."""
     rows, columns, ctas = shape
     source = gemm_source(kernel, target, shape)
-    # A loop over tiles around that over K would be taken for one that reads sums in every step.
     large = {LARGE_CLUSTERS: "1"} if shape == LARGEST else {}
-    alone = CompileOptions(target, emit="ptx", knobs={DYNAMIC_PERSISTENT: "0", **large})
     try:
-        ptx = compile_module(source, with_environment(alone)).output.decode()
+        traffic = traffic_of(source, target, large)
     except CompileError:
         return None
+    tiles = 1 if traffic is None else traffic.tiles
+    # A loop over tiles around that over K would be taken for one that reads sums in every step; but
+    # only such a loop computes several at once.
+    alone = {} if tiles > 1 else {DYNAMIC_PERSISTENT: "0"}
+    asked = CompileOptions(target, emit="ptx", knobs={**alone, **large})
+    ptx = compile_module(source, with_environment(asked)).output.decode()
     together = 2 if "cta_group::2" in ptx else 1
-    traffic = traffic_of(source, target, large)
     own = (rows // ctas, columns) if traffic is None else traffic.tile
-    loop = main_loop(ptx, (own[0] * together, own[1]))
+    loop = main_loop(ptx, (own[0] * together, own[1]), reads_sums=tiles == 1)
     loaded = None if traffic is None else traffic.per_kiloflop
-    return None if loop is None else Program(loop, (rows, columns), ctas, loaded)
+    return None if loop is None else Program(loop, (rows, columns), ctas, loaded, tiles)
 
 
 def programs_of(task: Task, target: str) -> list[Program | None]:
@@ -256,9 +260,10 @@ def cells(target: str, task: Task, program: Program | None) -> list[str]:
     numbers = [f"{times[unit]:.0f}" for unit in UNITS]
     ratio = times[slowest] / least[bound]
     sooner = {**times, "L2": times["L2"] * L2_BYTES_PER_CYCLE / L2_BYTES_MEASURED}
+    tile = "x".join(map(str, program.tile))
     return [
         *start,
-        "x".join(map(str, program.tile)),
+        tile if program.tiles == 1 else f"{program.tiles} of {tile}",
         str(program.ctas),
         program.loop.unit,
         *numbers,
@@ -320,7 +325,10 @@ Kernels are those of an author who chooses the tile: `CTAs` of a cluster divide 
 (`num_cta_in_cga`), along rows, or along rows and columns, and multiply in pairs where there is
 tcgen05 (decisions [43](decisions/0043-pairs-of-ctas.md) and
 [48](decisions/0048-clusters-in-two-dims.md)). Clusters of 16 CTAs a launch has to allow
-(`TILEIR_LARGE_CLUSTERS`, [decision 57](decisions/0057-scales-by-tma.md)). What they load from L2 is
+(`TILEIR_LARGE_CLUSTERS`, [decision 57](decisions/0057-scales-by-tma.md)). Where a tile says "3 of",
+the CTAs compute three neighbouring tile blocks at once
+([decision 73](decisions/0073-several-tile-blocks-at-once.md)); those that a tensor core keeps a
+left operand for do not read it from shared memory. What they load from L2 is
 read off their nv_tileas: what CTAs share, and what is in a stage already, once. Attention's tile is
 queries by keys, and its loop has the softmax: sums are scaled in every iteration, and on tcgen05
 instructions are those of the SASS that ptxas makes of it, since PTX has a `mov.b64` for each pair

@@ -115,6 +115,19 @@ def test_pairs_reach_the_floor_of_the_model(target: str, number: int) -> None:
     assert of_floor(row) <= 1.1
 
 
+def test_three_tile_blocks_at_once_reach_the_floor_of_the_model() -> None:
+    """nvf4 on sm_103, by the eight CTAs of a cluster that every launch allows: each loads, of what
+    is 512x768 together, rows and columns once, with scales of a byte for 16 elements.
+    """
+    [task] = [one for one in roofline.TASKS if one.name == "GEMM nvf4"]
+    found = program("sm_103", task.kernel, (512, 256, 8))
+    assert found.tiles == 3
+    size = (512 + 3 * 256) * (0.5 + 1 / 16)
+    assert found.traffic == pytest.approx(1000 * size / (2 * 512 * 3 * 256))
+    row = roofline.cells("sm_103", task, found)
+    assert "3 of 512x256" in row and of_floor(row) <= 1.1
+
+
 @pytest.mark.parametrize("target", ["sm_100", "sm_103", "sm_110"])
 @pytest.mark.parametrize("tile", [(256, 64), (256, 128)])
 def test_attention_of_256_rows_stands_at_the_floor_of_the_model(

@@ -76,6 +76,14 @@ def test_tcgen05_computes_the_whole_tile() -> None:
     assert found.shared_bytes == (128 + 256) * 32
 
 
+@pytest.mark.parametrize(("usage", "rows"), [("fill", 128), ("use", 0), ("lastuse", 0)])
+def test_a_left_operand_that_is_kept_is_not_read_again(usage: str, rows: int) -> None:
+    kept = TCGEN05.replace("block16", f"block16.collector::a::{usage}")
+    found = main_loop(kernel(loop(f"{kept}, [%r4], %p1;")), (128, 256))
+    assert found is not None
+    assert found.shared_bytes == (rows + 256) * 32
+
+
 SCORES = "mov.b32 %r2, 135266320;\n"
 """The instruction descriptor of 128x64, of f16."""
 PROBABILITIES = "tcgen05.mma.cta_group::1.kind::f16 [%r1], [%r3], %rd2, %r2, %p1;"
@@ -94,6 +102,9 @@ def test_loops_of_warps_that_read_sums_count() -> None:
     found = main_loop(kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2")), (128, 64))
     assert alone is not None and found is not None
     assert found.instructions == alone.instructions + 2 * 4
+    text = kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2"))
+    over_tiles = main_loop(text, (128, 64), reads_sums=False)
+    assert over_tiles is not None and over_tiles.instructions == alone.instructions
     text = kernel(SCORES + loop(PROBABILITIES) + reader.replace("L1", "L2") + "setmaxnreg.dec 40;")
     traded = main_loop(text.replace("reqntid 128", "reqntid 384"), (128, 64))
     assert traded is not None and traded.instructions == alone.instructions + 8 * 4

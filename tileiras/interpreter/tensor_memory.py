@@ -207,6 +207,8 @@ def _multiply_scaled(equivalents: EquivalentOps) -> EffectRule:
         sums: Sums = run.value(op.accumulator)
         if sums.open is None:
             raise InterpreterError("a product is issued into a sum that nobody has begun", op)
+        if op.condition is not None and not run.value(op.condition):
+            return []
         tiles = WholeTiles(run, op)
         lhs, rhs, *scales = map(tiles.value, (op.lhs, op.rhs, op.lhs_scale, op.rhs_scale))
         sums.open.append(lambda sum: scaled_dot_rule(equivalents)(op, lhs, rhs, sum, *scales))

@@ -96,11 +96,19 @@ def scaled_dot_rule(equivalents: EquivalentOps) -> PureRule:
     rule = EQUIVALENT_RULES[ct.MmaFScaledOp]
 
     def compute(
-        op: Any, lhs: Array, rhs: Array, acc: Array, lhs_scale: Array, rhs_scale: Array
+        op: Any,
+        lhs: Array,
+        rhs: Array,
+        acc: Array,
+        lhs_scale: Array,
+        rhs_scale: Array,
+        condition: Array | None = None,
     ) -> Array:
+        if condition is not None and not condition:
+            return acc
         if operand_type(op.lhs.type).element_type == IntegerType(8):
             lhs, rhs = _unpacked(lhs, -1), _unpacked(rhs, -2)
-        operands, results = list(op.operands), list(op.results)
+        operands, results = list(op.operands[:5]), list(op.results)
         if isinstance(op, Tcgen05DotScaledOp):
             operands = [op.lhs, op.rhs, op.accumulator, op.lhs_scale, op.rhs_scale]
             results = [op.accumulator]

@@ -171,6 +171,8 @@ def _print_mma_scaled(text: FunctionText, op: Operation) -> None:
     name = (
         f"tcgen05.mma.{_group(op)}.kind::{mma.kind.data}.block_scale.scale_vec::{mma.vector.data}X"
     )
+    if mma.collector is not None:
+        name += f".collector::a::{mma.collector.data}"
     steps: list[str] = []
     each = (mma.descriptors, mma.a_offsets, mma.b_offsets, mma.a_scales, mma.b_scales)
     rows = zip(*(values.data for values in each), strict=True)

@@ -148,8 +148,12 @@ class Tcgen05Builder(AsyncBuilder):
         steps: Sequence[ScaledStep],
         predicate: SSAValue | None = None,
         pair: bool = False,
+        collector: str | None = None,
     ) -> None:
-        """An instruction per step of K, of the thread for which the predicate holds."""
+        """An instruction per step of K, of the thread for which the predicate holds.
+
+        `collector`: whether the tensor core keeps A, or has kept it.
+        """
         groups = ((d,), (a,), (b,), (scales,), (accumulates,), optional(predicate))
         properties: dict[str, Attribute] = {
             "kind": StringAttr(kind),
@@ -162,6 +166,8 @@ class Tcgen05Builder(AsyncBuilder):
             **segments(*groups),
             **_paired(pair),
         }
+        if collector is not None:
+            properties["collector"] = StringAttr(collector)
         operands = [value for group in groups for value in group]
         self.append(Tcgen05MmaScaledOp, operands, (), properties)
 

@@ -8,6 +8,7 @@ around, and takes those of the scales away: then other products may read both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i32, i64
@@ -51,6 +52,8 @@ class SignedOperand:
     """Whether this CTA of a pair has but its half of the f4, with the scales of both halves."""
     is_unseen: bool = True
     """Whether nobody has looked at the signs of its scales."""
+    condition: SSAValue | None = None
+    """i1: whether there is such an operand, if that is not known."""
 
     @property
     def rows(self) -> int:
@@ -63,12 +66,31 @@ class SignedOperand:
         return min(CHUNK_ROWS, self.rows) // _LANES
 
 
+def start_where(ctx: KernelLowering, condition: SSAValue | None) -> Block | None:
+    """What is built from here on is done where a condition (i1) holds, if there is one: up to
+    `end_where` of the block.
+    """
+    if condition is None:
+        return None
+    inside, after = ctx.b.new_block(), ctx.b.new_block()
+    ctx.b.cond_br(condition, inside, after)
+    ctx.start_block(inside)
+    return after
+
+
+def end_where(ctx: KernelLowering, after: Block | None) -> None:
+    """What follows is done in any case."""
+    if after is not None:
+        ctx.b.br(after)
+        ctx.start_block(after)
+
+
 def apply_signs(
-    ctx: KernelLowering, operands: tuple[SignedOperand, ...], seen: SSAValue | None
+    ctx: KernelLowering, operands: Sequence[SignedOperand], seen: SSAValue | None
 ) -> None:
     """Moves the signs of scales to the f4 in stages, by all lanes of a warp, if there are any.
 
-    `seen` (i32) has those of the scales that are not `unseen`.
+    `seen` (i32) has those of the scales that are not `unseen`; those with a condition are seen.
     """
     b = ctx.b
     lane = b.and_(b.thread_id(), b.i32(_LANES - 1))
@@ -86,7 +108,9 @@ def apply_signs(
     b.cond_br(b.vote("any", negative), turning, after)
     ctx.start_block(turning)
     for operand in operands:
+        behind = start_where(ctx, operand.condition)
         _turn_signs(ctx, operand, lane)
+        end_where(ctx, behind)
     ctx.b.fence_proxy_async()
     ctx.b.warp_barrier()
     ctx.b.br(after)

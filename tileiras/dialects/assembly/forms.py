@@ -111,7 +111,7 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.unpack": _SOURCE_TO_RESULT,
     "nv_tileaa.dot": Row("$lhs, $rhs, $acc <?if $condition ?>", "lhs, rhs -> result; acc=result"),
     "nv_tileaa.dot_scaled": Row(
-        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",
+        "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc <?if $condition ?>",
         "lhs, lhs_scale, rhs, rhs_scale -> result; acc=result",
     ),
     # nv_tileaa: programs and memory
@@ -183,7 +183,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.product_warp": Row("$body", ""),
     "nv_tileas.tcgen05_dot": Row("$lhs, $rhs into $accumulator", "lhs, rhs, accumulator"),
     "nv_tileas.tcgen05_dot_scaled": Row(
-        "$lhs by $lhs_scale, $rhs by $rhs_scale into $accumulator",
+        "$lhs by $lhs_scale, $rhs by $rhs_scale into $accumulator <?if $condition ?>",
         "lhs, lhs_scale, rhs, rhs_scale, accumulator",
     ),
     "nv_tileas.async.scales_load": Row("$view[$indices] into $pipeline", "view"),

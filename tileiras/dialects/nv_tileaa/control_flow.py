@@ -47,7 +47,8 @@ class FuncOp(IRDLOperation):
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
     whatever the grid is. `dynamic_tile_scheduler`: all that are launched are numbered along one
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
-    never starts. `max_registers`: those that a thread may have, where warps have no roles.
+    never starts; with `tiles_at_once` it computes so many neighbours in one loop over K, where the
+    grid is large. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends; or as one tile of
     twice the "rows". `lock_sharers`: the tile blocks that one CTA may run side by side, as they
@@ -66,6 +67,7 @@ class FuncOp(IRDLOperation):
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
+    tiles_at_once = opt_prop_def(IntAttr)
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
     lock_sharers = opt_prop_def(IntegerAttr)

@@ -14,6 +14,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     result_def,
     traits_def,
@@ -31,6 +32,7 @@ class DotScaledOp(IRDLOperation):
     `lhs_scale` is M x K/V, `rhs_scale` K/V x N: V elements along K share a scale. Element types are
     those of cuda_tile's mmaf_scaled, but that those of the operands may differ. The accumulator is
     f32. `packed`: operands are i8, a byte is two f4 along K, that of the even K in the low half.
+    Where the `condition` (i1) does not hold, `result` is `acc`.
     """
 
     name = "nv_tileaa.dot_scaled"
@@ -39,6 +41,7 @@ class DotScaledOp(IRDLOperation):
     acc = operand_def(TensorType)
     lhs_scale = operand_def(TensorType)
     rhs_scale = operand_def(TensorType)
+    condition = opt_operand_def(IntegerType(1))
     packed = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
     traits = traits_def(Pure())

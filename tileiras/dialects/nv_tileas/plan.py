@@ -125,9 +125,10 @@ class Tcgen05Attr(NamedValues):
 
     The sum has `buffers` stages of `columns`, from column `column` on; `load` is the shape of the
     instructions that bring it to registers. `scales` is the column where those of a block-scaled
-    product begin, `left` the one where a left operand does that consumers compute.
+    product begin, `left` the one where a left operand does that consumers compute. `in_turn`: it is
+    issued step by step with the product before, whose left operand it has.
     """
 
     name = "nv_tileas.tcgen05"
     required: ClassVar[tuple[str, ...]] = ("column", "columns", "buffers", "load")
-    optional: ClassVar[tuple[str, ...]] = ("scales", "left")
+    optional: ClassVar[tuple[str, ...]] = ("scales", "left", "in_turn")

@@ -40,6 +40,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -372,7 +373,11 @@ class Tcgen05DotScaledOp(IRDLOperation):
     All operands are tiles in stages; scales are copied to tensor memory, those of the left operand
     to column `column` and on, those of the right one behind them. `kind` names a row of
     `codegen.atoms.tcgen05_scaled`. `packed`: operands are i8, a byte is two f4 along K. `pair` as
-    for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns.
+    for `tcgen05_dot`; each CTA has the scales of its rows, and those of all columns. `lhs_ready`,
+    `rhs_ready`: a product before has put the scales of that operand in order, and moved their
+    signs. `in_turn`: the left operand is that of the product right before, whose copy of its scales
+    serves both, and a step of K of one comes behind that of the other, so that the left operand is
+    read once. Where the `condition` (i1) does not hold nothing is added.
     """
 
     name = "nv_tileas.tcgen05_dot_scaled"
@@ -381,10 +386,14 @@ class Tcgen05DotScaledOp(IRDLOperation):
     rhs = operand_def(IN_SMEM)
     lhs_scale = operand_def(IN_SMEM)
     rhs_scale = operand_def(IN_SMEM)
+    condition = opt_operand_def(IntegerType(1))
     kind = prop_def(StringAttr)
     column = prop_def(IntAttr)
     packed = opt_prop_def(UnitAttr)
     pair = opt_prop_def(UnitAttr)
+    lhs_ready = opt_prop_def(UnitAttr)
+    rhs_ready = opt_prop_def(UnitAttr)
+    in_turn = opt_prop_def(UnitAttr)
 
     @property
     def depth(self) -> int:
@@ -402,3 +411,10 @@ class Tcgen05DotScaledOp(IRDLOperation):
         are_scales = len(left) == len(right) == 2 and left[1] == right[0]
         if not are_scales or (left[0], right[1]) != (lhs[0], rhs[1]) or self.depth % left[1]:
             raise VerifyException(f"{self.name}: scales {left} and {right} of {lhs} @ {rhs}")
+        before = self.prev_op
+        if self.in_turn is not None and not (
+            isinstance(before, Tcgen05DotScaledOp)
+            and self.lhs_ready is not None
+            and (before.lhs, before.lhs_scale) == (self.lhs, self.lhs_scale)
+        ):
+            raise VerifyException(f"{self.name}: in turn with no product of the same left operand")

@@ -258,7 +258,8 @@ class Tcgen05MmaScaledOp(SegmentedOp):
 
     As `nvvm.tcgen05.mma`, with an instruction descriptor for each step of K, for it says which byte
     of a word the scales begin with. `a_scales` and `b_scales` are columns behind `scales`, one per
-    step. PTX ISA, "tcgen05.mma", `.block_scale`.
+    step. `collector`: of a single step, whether the tensor core shall keep A ("fill"), or has it
+    already ("use", "lastuse"). PTX ISA, "tcgen05.mma", `.block_scale`, `.collector_usage`.
     """
 
     name = "nvvm.tcgen05.mma_scaled"
@@ -270,6 +271,7 @@ class Tcgen05MmaScaledOp(SegmentedOp):
     b_offsets = prop_def(IndicesAttr)
     a_scales = prop_def(IndicesAttr)
     b_scales = prop_def(IndicesAttr)
+    collector = opt_prop_def(StringAttr)
     d = operand_def(IntegerType(32))
     a = operand_def(IntegerType(64))
     b = operand_def(IntegerType(64))

@@ -110,6 +110,7 @@ class Cta:
         self.bulk_groups: dict[int, list[Any]] = {}
         self.wgmma: Any = None
         self.tmem: Any = None
+        self.collected: Any = None
         self.shadow: Any = None
         self.unfinished: dict[int, np.ndarray] = {}
         self.clock = 0

@@ -134,6 +134,17 @@ _SCALES = {
 }
 
 
+def _collect(cta: Cta, issue: _Issue, usage: str, thread: int) -> None:
+    """Whether the collector buffer has A where an instruction takes it from there; what it has now.
+
+    PTX ISA, "tcgen05.mma", `.collector_usage`: what was filled in has to be valid still.
+    """
+    wanted = (issue.group, issue.kind, issue.a, issue.a_in_tmem, issue.shift)
+    if usage in ("a::use", "a::lastuse") and cta.collected != wanted:
+        cta.fault(issue.line, "the collector buffer was not filled with this A", thread)
+    cta.collected = wanted if usage in ("a::fill", "a::use") else None
+
+
 @rule("tcgen05.mma")
 def multiply(d: Decoder) -> Execute:
     """`tcgen05.mma.cta_group.kind{.block_scale}` with A in shared or tensor memory."""
@@ -145,8 +156,9 @@ def multiply(d: Decoder) -> Execute:
         d.error("unknown kind")
     is_scaled = d.flag("block_scale")
     scale = d.choice(*_SCALES)
-    while d.starting("collector::"):
-        pass
+    usage = ""
+    while found := d.starting("collector::"):
+        usage = found
     if is_scaled != kind.startswith("mx"):
         d.error("the kind and .block_scale do not fit")
     scale_count = _scale_count(kind, scale)
@@ -188,6 +200,7 @@ def multiply(d: Decoder) -> Execute:
                 tuple(value(mask) for mask in masks),
                 line,
             )
+            _collect(cta, issue, usage, int(thread))
             starts = None if cta.shadow is None else cta.shadow.issue(int(thread))
 
             def finish(issue: _Issue = issue, starts: Any = starts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntAttr, ModuleOp
 
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
@@ -34,8 +34,21 @@ class DynamicPersistentPass(IrPass):
     beforehand: an SM that another kernel keeps busy takes over fewer tile blocks, and a grid that
     fills the GPU once is launched as it is.
 
+    A cluster that divides a tile block, and waits for its copies longer than for its products,
+    computes several neighbours at once: each more brings its own operand, and not the one that all
+    have in common (`planning/tile_scheduler/tiles_at_once.py`). Their sums lie side by side in
+    tensor memory. Where a grid is so small that it does not pay the kernel computes one by one.
+
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
+    Before   %x = get_program_id 0;  %y = get_program_id 1
+             for %k { %a = load %A[%x, %k];  %b = load %B[%k, %y];  dot %a, %b };  tiled_store
+    After    for %t in [%p, %groups) step %groups {takes_over} {
+               %x, %y = the first tile of a group;  %z = %y + 1;  %there = %z is in the group
+               for %k { %a = load %A[%x, %k];  %b = load %B[%k, %y];  dot %a, %b
+                        %c = load %B[%k, %z];  dot %a, %c if %there }
+               tiled_store;  if %there { tiled_store }
+             }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
              Where some tile blocks take longer than others the order in which they start, long
              ones before short ones, is written on the kernel: what is taken over follows it
@@ -45,7 +58,8 @@ class DynamicPersistentPass(IrPass):
              second CTA on an SM; operands that threads read; products that depend on each other
              (attention) where stores would leave a pipeline a single stage; tile blocks that may
              wait for each other, or that no warp of their own stores for; everything, if the
-             environment variable is 0
+             environment variable is 0. One by one: tile blocks of which it is not plain that they
+             have an operand in common, and those with scales that threads copy
     """
 
     name = "tileas-dynamic-persistent"
@@ -66,11 +80,14 @@ class DynamicPersistentPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
+    text = "a CTA goes on with tile blocks that have not started"
+    if func.tiles_at_once is not None:
+        text += f", and computes {func.tiles_at_once.data} neighbours at once where there are many"
     return remark_about(
         func,
         DynamicPersistentPass.name,
         "DynamicPersistent",
-        "a CTA goes on with tile blocks that have not started",
+        text,
     )
 
 
@@ -105,6 +122,8 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
+    if plan.is_in_tmem and (joined := _several_at_once(func, plan, target, options)) is not None:
+        return joined
     is_chain = _is_chain_that_fills_an_sm(plan)
     if plan.is_in_tmem and not is_chain and not is_large_and_plain(plan):
         return None
@@ -130,6 +149,36 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
         again = plan_with_stores(looped, target, options)
         return looped if again is not None and again.has_store_warp else None
     return looped if _fills_an_sm(again) else None
+
+
+def _several_at_once(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel that computes several neighbouring tile blocks at once, None if that gains
+    nothing.
+    """
+    if func.cluster_size == 1:
+        return None
+    from tileiras.planning.tile_scheduler.tiles_at_once import tiles_at_once
+
+    tiles = tiles_at_once(func, plan, target, options)
+    if tiles is None:
+        return None
+    from tileiras.passes.nv_tileaa.neighbours_at_once import NeighboursAtOnce
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_groups_of_tiles
+    from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.strategy import would_specialise
+
+    groups = with_groups_of_tiles(func, tiles)
+    if groups is None or not NeighboursAtOnce(groups).join():
+        return None
+    changed = groups.func
+    changed.properties["tiles_at_once"] = IntAttr(tiles.count)
+    again = would_specialise(changed, target)
+    if again is None or not again.is_in_tmem:
+        return None
+    again = plan_with_stores(changed, target, options)
+    return changed if again is not None and again.has_store_warp else None
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

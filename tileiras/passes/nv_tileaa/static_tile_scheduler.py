@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import UnitAttr, i1, i32
 from xdsl.ir import Block, Region, SSAValue
@@ -37,6 +38,9 @@ from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.strategy import without_strategy
 from tileiras.planning.tile_scheduler.joinable import TILES, may_loop_over_tiles, varying_operations
+
+if TYPE_CHECKING:
+    from tileiras.planning.tile_scheduler.tiles_at_once import TilesAtOnce
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 _QUOTIENT = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": _UNSIGNED}
@@ -61,6 +65,20 @@ class PairsOfTiles:
     loop: aa.ForOp
     first: SSAValue
     both: SSAValue
+
+
+@dataclass(frozen=True)
+class GroupsOfTiles:
+    """A kernel whose iterations are for several neighbours along an axis of the grid.
+
+    `first`: the number along it of the first tile, in the loop. `others`: the numbers of those that
+    follow, and whether they are there (i1).
+    """
+
+    func: aa.FuncOp
+    loop: aa.ForOp
+    first: SSAValue
+    others: tuple[tuple[SSAValue, SSAValue], ...]
 
 
 def with_static_tile_scheduler(
@@ -101,6 +119,21 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
         return None
     _Scheduler(changed, takes_over=True).write()
     return changed
+
+
+def with_groups_of_tiles(func: aa.FuncOp, tiles: TilesAtOnce) -> GroupsOfTiles | None:
+    """The same, where an iteration is for several neighbours along an axis if the grid is so large
+    that it pays; the caller has to add those behind the first. None, too, where it cannot be so.
+
+    Tile blocks that are numbered behind the last group leave at once.
+    """
+    changed = _copied(func, "dynamic_tile_scheduler")
+    scheduler = _Scheduler(changed, takes_over=True) if changed is not None else None
+    if changed is None or scheduler is None or tiles.axis not in scheduler.axes:
+        return None
+    first, others = scheduler.write_groups(tiles)
+    loop = next(op for op in changed.body.block.ops if isinstance(op, aa.ForOp))
+    return GroupsOfTiles(changed, loop, first, others)
 
 
 def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance) -> SSAValue:
@@ -168,6 +201,50 @@ class _Scheduler:
         both = inside.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
         self.pair = (first, both)
         self._write([first, *places], total)
+
+    def write_groups(
+        self, tiles: TilesAtOnce
+    ) -> tuple[SSAValue, tuple[tuple[SSAValue, SSAValue], ...]]:
+        """An iteration for neighbours along an axis where that takes less time, else for each tile:
+        the number of the first, those of the others and whether they are there (i1).
+        """
+        before, inside, first_op = self.before, self.inside, self.source.first_op
+        sizes, total = self._sizes()
+        along = sizes[tiles.axis]
+        operands = [along, before.integer(tiles.count, i32)]
+        groups = before.emit(aa.DivIOp, operands, [i32], _ROUNDED_UP).results[0]
+        sizes[tiles.axis] = groups
+        joined = self._product(sizes)
+        times = [self._time(joined, tiles.all, tiles), self._time(total, tiles.one, tiles)]
+        pays = before.emit(aa.CmpIOp, times, [i1], _AT_MOST).results[0]
+        sizes[tiles.axis] = before.emit(aa.SelectOp, [pays, groups, along], [i32]).results[0]
+        total = before.emit(aa.SelectOp, [pays, joined, total], [i32]).results[0]
+        number = before.place(aa.GetProgramIdOp, 0)
+        leaves = before.emit(aa.CmpIOp, [total, number], [i1], _AT_MOST).results[0]
+        then = Block()
+        then.add_op(aa.ReturnOp.create(location=before.location))
+        before.only_if(leaves, then)
+        if first_op is not None:
+            # In front of all else: a tile block that leaves there takes nanoseconds.
+            before.put_before(first_op)
+        places = _places(inside, inside.block.args[0], sizes)
+        number = places[tiles.axis]
+        operands = [pays, inside.scaled(number, tiles.count), number]
+        first = places[tiles.axis] = inside.emit(aa.SelectOp, operands, [i32]).results[0]
+        others: list[tuple[SSAValue, SSAValue]] = []
+        for by in range(1, tiles.count):
+            following = inside.binary(aa.AddIOp, first, inside.integer(by, i32))
+            is_there = inside.emit(aa.CmpIOp, [following, along], [i1], LESS).results[0]
+            is_there = inside.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
+            others.append((following, is_there))
+        self._write(places, total)
+        return first, tuple(others)
+
+    def _time(self, total: SSAValue, each: int, tiles: TilesAtOnce) -> SSAValue:
+        """What so many iterations take, of which clusters do some at once."""
+        operands = [total, self.before.integer(tiles.at_once, i32)]
+        waves = self.before.emit(aa.DivIOp, operands, [i32], _WAVES).results[0]
+        return self.before.scaled(waves, each)
 
     def _sizes(self) -> tuple[list[SSAValue], SSAValue]:
         """Of the grid along its axes, and of all of it.

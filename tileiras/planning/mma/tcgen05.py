@@ -89,6 +89,8 @@ class Tcgen05Dot:
     """Those of the left and of the right operand, of a block-scaled product."""
     scales_column: int = 0
     """The column of tensor memory where they begin."""
+    is_in_turn: bool = False
+    """Whether it is issued step by step with the product before, whose left operand it has."""
     left_column: int = 0
     """The column of tensor memory where a left operand begins that consumers compute."""
 
@@ -200,7 +202,15 @@ class Tcgen05Dot:
         if not isinstance(self.dot, aa.DotScaledOp):
             return 0
         blocks = shape_of(self.dot.lhs_scale)[-1]
-        return sum(scale_factors.scale_columns(n, blocks) for n in (self.rows, self.columns))
+        return scale_factors.scale_columns(self.rows, blocks) + self.right_scale_columns
+
+    @property
+    def right_scale_columns(self) -> int:
+        """Those of the right operand."""
+        if not isinstance(self.dot, aa.DotScaledOp):
+            return 0
+        blocks = shape_of(self.dot.lhs_scale)[-1]
+        return scale_factors.scale_columns(self.columns, blocks)
 
 
 def accumulators(dots: Sequence[Tcgen05Dot]) -> list[Accumulator]:

@@ -31,7 +31,11 @@ from tileiras.planning.access import plan_view_access
 from tileiras.planning.mma.mma_sync import WARPS_PER_WARPGROUP
 from tileiras.planning.mma.scaled_sums import scaled_sum
 from tileiras.planning.mma.tcgen05 import LEFT_SHAPE, Accumulator, Tcgen05Dot
-from tileiras.planning.mma.tmem_columns import columns_of, lanes_are_private
+from tileiras.planning.mma.tmem_columns import (
+    columns_of,
+    lanes_are_private,
+    scales_in_turn,
+)
 from tileiras.planning.operands.staged import StagedOperands, staged_operands
 from tileiras.planning.operands.tma import SharedOperand, is_by_tma, shared_operand, tile_uses
 from tileiras.planning.resources.cta import CtaConfig
@@ -247,19 +251,28 @@ def placed_sums(
         choices.append((1, True))
     for buffers, in_place in choices:
         places, left, end = columns_of(dots, buffers, in_place=in_place)
-        if allocated_columns(end + scales) <= most:
-            return [
-                replace(
-                    planned,
-                    accumulator=places[planned.accumulator],
-                    load_shape=LEFT_SHAPE if are_rows else load_shape(planned, shape.warpgroups),
-                    scales_column=end if planned.scales else 0,
-                    left_column=left.get(planned.dot, 0),
-                )
-                for planned in dots
-            ]
+        if allocated_columns(end + scales) > most:
+            continue
+        turns = scales_in_turn(dots)
+        if allocated_columns(end + max(map(_scales_end, dots, turns))) > most:
+            turns = [0] * len(dots)
+        return [
+            replace(
+                planned,
+                accumulator=places[planned.accumulator],
+                load_shape=LEFT_SHAPE if are_rows else load_shape(planned, shape.warpgroups),
+                scales_column=end + by if planned.scales else 0,
+                left_column=left.get(planned.dot, 0),
+                is_in_turn=by > 0,
+            )
+            for planned, by in zip(dots, turns, strict=True)
+        ]
     what = "sums and scales" if scales else "sums"
     return f"the {what} take more than {most} columns of tensor memory"
+
+
+def _scales_end(planned: Tcgen05Dot, by: int) -> int:
+    return planned.scale_columns + by
 
 
 def _held_registers(planned: Tcgen05Dot, warpgroups: int) -> int:

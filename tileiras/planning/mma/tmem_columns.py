@@ -21,6 +21,7 @@ from tileiras.codegen.atoms.tcgen05 import allocated_columns
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout.tmem import BLOCK_ROWS, TMEM_COLUMNS
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.model.dots import PlannedDot
 
 
 def columns_of(
@@ -60,6 +61,60 @@ def holding_sum(planned: Tcgen05Dot, dots: Sequence[Tcgen05Dot]) -> Accumulator 
         if own.column <= planned.left_column < own.column + own.columns:
             return own
     return None
+
+
+def scales_in_turn(dots: Sequence[Tcgen05Dot]) -> list[int]:
+    """How far behind those of the first one the scales of each product begin, of products with one
+    left operand that are issued in turn, step by step; 0 of all others.
+    """
+    found: list[int] = []
+    for number, planned in enumerate(dots):
+        before = dots[number - 1] if number else None
+        if before is None or not _has_left_operand_of(planned, before):
+            found.append(0)
+        else:
+            found.append(found[-1] + before.right_scale_columns)
+    return found
+
+
+def _has_left_operand_of(planned: Tcgen05Dot, before: Tcgen05Dot) -> bool:
+    """Whether a product has the left operand of the one before, with its scales, in one block."""
+    if not planned.scales or not before.scales or planned.lhs is None or before.lhs is None:
+        return False
+    is_same = planned.lhs.load is before.lhs.load and planned.kind == before.kind
+    is_beside = planned.dot.parent_block() is before.dot.parent_block()
+    return is_same and is_beside and planned.scales[0].load is before.scales[0].load
+
+
+def is_read_apart(planned: PlannedDot, dots: Sequence[PlannedDot]) -> bool:
+    """Whether a sum is loaded behind its loop and needed by nothing that needs another sum of it,
+    so that no thread holds both.
+    """
+    if not isinstance(planned, Tcgen05Dot) or not _is_loaded_behind(planned.accumulator):
+        return False
+    own = _needed_by(planned.accumulator)
+    return all(
+        isinstance(other, Tcgen05Dot)
+        and _is_loaded_behind(other.accumulator)
+        and not own & _needed_by(other.accumulator)
+        for other in dots
+        if other is not planned
+    )
+
+
+def _is_loaded_behind(own: Accumulator) -> bool:
+    return not own.is_of_iteration and not own.is_scaled
+
+
+def _needed_by(own: Accumulator) -> set[Operation]:
+    """What reads a sum behind its loop, or anything that is made of it."""
+    pending, found = [own.loop.results[own.position]], set[Operation]()
+    while pending:
+        for use in pending.pop().uses:
+            if use.operation not in found:
+                found.add(use.operation)
+                pending += use.operation.results
+    return found
 
 
 def least_columns(dots: Sequence[Tcgen05Dot]) -> int:

@@ -168,6 +168,8 @@ def _written_dot(planned: PlannedDot) -> Attribute:
         }
         if planned.scales:
             values["scales"] = planned.scales_column
+        if planned.is_in_turn:
+            values["in_turn"] = 1
         if planned.lhs is None:
             values["left"] = planned.left_column
         return Tcgen05Attr.of(**values)
@@ -227,6 +229,7 @@ def _read_tcgen05(dot: aa.ProductOp, mma: Tcgen05Attr, target: GpuTarget) -> Tcg
         load_shape=mma.word("load"),
         scales_column=mma.integer("scales"),
         left_column=mma.integer("left"),
+        is_in_turn=mma.has("in_turn"),
     )
 
 

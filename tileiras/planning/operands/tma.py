@@ -10,7 +10,7 @@ views threads copy (see `view_copy`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeGuard
@@ -310,9 +310,22 @@ def _refusal_of_scales(load: aa.TiledLoadOp) -> str | None:
     rows, blocks = _rows_and_blocks(uses[0])
     if plain_dim(view_type_of(load.view)) is None or blocks != CHUNK_BYTES:
         return "a row of its scales has not 16 bytes"
-    if len(uses) > 1:
-        return "several products read its scales"
+    if not _is_first_prepared(uses):
+        return "several products read its scales, of which none is always the first"
     return None if rows % LANE_ROWS == 0 else "its scales do not fill the lanes of a warp"
+
+
+def _is_first_prepared(uses: Sequence[Use]) -> bool:
+    """Whether the first of the products that read some scales is computed whenever others are."""
+    products = {use.operation: None for use in uses}
+    if len(products) == 1:
+        return len(uses) == 1
+    first = next(iter(products))
+    block = first.parent_block()
+    if block is None or any(product.parent_block() is not block for product in products):
+        return False
+    first = next(op for op in block.ops if op in products)
+    return len(uses) == len(products) and isinstance(first, aa.ProductOp) and not first.condition
 
 
 def has_renewed_map(access: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRedOp) -> bool:

@@ -104,7 +104,7 @@ def uniform_loads_of(pipelines: Iterable[Pipeline]) -> dict[OperandLoad, Operand
 def condition_of(load: OperandLoad) -> SSAValue | None:
     """The condition (i1) of all products that read a loaded tile; None if one has none."""
     products = products_of(load)
-    conditions = {op.condition if isinstance(op, aa.DotOp) else None for op in products}
+    conditions = {op.condition for op in products if isinstance(op, aa.ProductOp)}
     return conditions.pop() if len(conditions) == 1 else None
 
 

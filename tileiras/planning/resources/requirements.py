@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.mma.mma_sync import MmaSyncDot
 from tileiras.planning.mma.tcgen05 import Tcgen05Dot
-from tileiras.planning.mma.tmem_columns import least_columns
+from tileiras.planning.mma.tmem_columns import is_read_apart, least_columns
 from tileiras.planning.model.pipelines import is_read_by_threads, row_bytes
 from tileiras.planning.operands.gather import gather_registers
 from tileiras.planning.operands.tma import OperandLoad, is_by_tma, is_scale_load
@@ -151,7 +151,10 @@ def _tile_registers(dots: list[PlannedDot], warpgroups: int) -> int:
     )
     held = sum(_operand(planned, warpgroups) for planned in dots)
     sums = [planned for planned in dots if not _goes_on(planned, dots)]
-    in_loop = partial + held + sum(_in_loop(planned, warpgroups) for planned in sums)
+    apart = [planned for planned in sums if is_read_apart(planned, sums)]
+    together = sum(_in_loop(planned, warpgroups) for planned in sums if planned not in apart)
+    one = max((_in_loop(planned, warpgroups) for planned in apart), default=0)
+    in_loop = partial + held + together + one
     return max([in_loop, *(_behind_loop(planned, warpgroups) for planned in sums)])
 
 

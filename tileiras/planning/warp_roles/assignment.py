@@ -37,8 +37,10 @@ from tileiras.planning.warp_roles.producer_slice import SlicedAccess, producer_s
 def assign_roles(func: aa.FuncOp, plan: RolePlan) -> WarpRoles:
     """The roles of a kernel that has been planned."""
     order = longest_tile_first(func) if func.cluster_size == 1 else None
-    # CTAs of a cluster wait for each other, so that none may leave alone; those in rows do all.
-    may_leave = order is None and (func.cluster_size == 1 or func.in_rows is not None)
+    # CTAs of a cluster wait for each other, so that none may leave alone; those in rows do all, and
+    # those that divide a tile block.
+    leave_together = func.in_rows is not None or func.dynamic_tile_scheduler is not None
+    may_leave = order is None and (func.cluster_size == 1 or leave_together)
     exit = early_exit(func.body.block) if may_leave else None
     accesses: dict[str, Sequence[SlicedAccess]] = {
         PRODUCER: [load for pipeline in plan.pipelines for load in pipeline.loads]

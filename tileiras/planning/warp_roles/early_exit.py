@@ -11,7 +11,7 @@ from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 
-_PLACES = (aa.GetProgramIdOp, aa.GetNumProgramsOp)
+_PLACES = (aa.GetProgramIdOp, aa.GetNumProgramsOp, aa.GetGridSizeOp)
 
 
 def early_exit(block: Block) -> aa.IfOp | None:

@@ -156,6 +156,8 @@ def _needed_by_access_or_branch(op: Operation, kept: ProducerSlice) -> list[SSAV
             return [op.lower_bound, op.upper_bound, op.step]
         case aa.IfOp():
             return [op.condition]
+        case aa.DotOp() | aa.DotScaledOp() if op.condition is not None:
+            return [op.condition]
         case _:
             return []
 

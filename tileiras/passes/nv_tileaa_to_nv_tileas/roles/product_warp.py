@@ -16,6 +16,7 @@ Where each warpgroup of the consumers has a block of 128 rows, these take turns:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import IntAttr, StringAttr, TensorType, UnitAttr, i1
@@ -110,6 +111,8 @@ class ProductWarpBuilder(ProducerBuilder):
         """Whether left operands lie in the columns of sums that products make later."""
         self.tiles: dict[tuple[OperandLoad, MemDescType], SSAValue] = {}
         """The tiles of stages that have been waited for."""
+        self.ready: dict[OperandLoad, None] = {}
+        """The scales that a product has put in order."""
         self.kept_by: dict[Operation, list[OperandLoad]] = {}
         """What keeps left operands in their stages, the first operation that reads each."""
         for number, pipeline in enumerate(plan.pipelines):
@@ -235,6 +238,12 @@ class ProductWarpBuilder(ProducerBuilder):
         properties: dict[str, Attribute] = {"kind": StringAttr(planned.kind.name), **of_block}
         if planned.scales:
             properties["column"] = IntAttr(planned.scales_column)
+            for name, scale in zip(("lhs_ready", "rhs_ready"), planned.scales, strict=True):
+                if scale.load in self.ready:
+                    properties[name] = UnitAttr()
+                self.ready[scale.load] = None
+            if planned.is_in_turn:
+                properties["in_turn"] = UnitAttr()
         if planned.is_paired:
             properties["pair"] = UnitAttr()
         for key in ("signedness_lhs", "signedness_rhs", "packed"):
@@ -243,12 +252,21 @@ class ProductWarpBuilder(ProducerBuilder):
         accumulator = self.sums[planned.accumulator]
         self._acquire_sums(op, number)
         op_class = Tcgen05DotScaledOp if planned.scales else tc.Tcgen05DotOp
-        self.emit(op_class, [accumulator, *operands], (), properties)
+        condition = planned.dot.condition
+        if condition is not None and planned.scales:
+            operands.append(self.values[condition])
+            condition = None
+        with self._where(condition):
+            self.emit(op_class, [accumulator, *operands], (), properties)
         if number == self.blocks[-1]:
             self._release_stages(op)
         if left is not None:
             self.emit(tc.LeftOperandReleaseOp, [left], (), of_block)
         self._commit_sums(op, number)
+
+    def _where(self, condition: SSAValue | None) -> AbstractContextManager[None]:
+        """What is appended meanwhile is done where the condition of a product holds, if any."""
+        return nullcontext() if condition is None else self.only_where(self.values[condition])
 
     def _acquire_sums(self, op: Operation, number: int) -> None:
         """Waits until the sums that an operation makes for a block of rows have been read.

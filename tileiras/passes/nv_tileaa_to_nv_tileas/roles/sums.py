@@ -30,12 +30,15 @@ from tileiras.dialects.nv_tileaa.tensors import is_zero
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas import tcgen05 as tc
 from tileiras.dialects.nv_tileas.encoding import encoded
+from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import InTensorMemory
 from tileiras.planning.mma.scaled_sums import scaling_of
 from tileiras.planning.mma.tcgen05 import Accumulator, Tcgen05Dot
+from tileiras.planning.mma.tmem_columns import is_read_apart
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import WarpRoles
+from tileiras.planning.tiling.product_cut import top_of
 
 FLUSH = ("flush_to_zero",)
 """What scaling in tensor memory keeps of a multiplication."""
@@ -47,6 +50,8 @@ class SumsInTmem:
     def __init__(self, plan: RolePlan, roles: WarpRoles, found: InTensorMemory):
         self.made, self.left = found.sums, found.left
         self.acquired = roles.accumulators
+        self.late: list[Operation] = []
+        """What loads sums that are needed later than others."""
         self.firsts: dict[Accumulator, Tcgen05Dot] = {}
         """The first product of each sum."""
         self.held: dict[SSAValue, SSAValue] = {}
@@ -82,12 +87,31 @@ class SumsInTmem:
         self, materializer: Materializer, loop: Operation, results: Sequence[SSAValue]
     ) -> list[SSAValue]:
         """What a loop gives, with its sums in registers."""
-        found = list(results)
-        for own in self.acquired.get(loop, ()):
+        found, sums = list(results), self.acquired.get(loop, ())
+        dots = [self.firsts[own] for own in sums]
+        for number, own in enumerate(sums):
+            made = set(materializer.block.ops)
             any = _always(materializer) if own.is_filled else _runs(materializer, own)
             loaded = self._load(materializer, self.firsts[own], any)
             found[own.position] = materializer.settle(loop.results[own.position], loaded)
+            if number and is_read_apart(dots[number], dots):
+                self.late += [op for op in materializer.block.ops if op not in made]
         return found
+
+    def load_late(self) -> None:
+        """Moves the loads of sums that are needed one after the other to where each is: threads
+        have registers for one.
+        """
+        for op in reversed(self.late):
+            block = op.parent_block()
+            if block is None:
+                raise InternalError("a sum is loaded in no block", where="warp roles")
+            uses = [use.operation for result in op.results for use in result.uses]
+            users = {top_of(user, block) for user in uses}
+            first = next((other for other in block.ops if other in users), None)
+            if first is not None:
+                op.detach()
+                block.insert_op_before(op, first)
 
     def place_dot(self, materializer: Materializer, planned: Tcgen05Dot) -> Sequence[SSAValue]:
         """What stands in place of a product: the place of its sum, or the sum itself."""

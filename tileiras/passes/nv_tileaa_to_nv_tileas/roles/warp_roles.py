@@ -103,6 +103,7 @@ def _place_with_products(
         entry.insert_op_before(op, switch)
     consumer.sums = SumsInTmem(plan, roles, made)
     place_body()
+    consumer.sums.load_late()
 
 
 def _shape_properties(plan: RolePlan, roles: WarpRoles) -> dict[str, Attribute]:

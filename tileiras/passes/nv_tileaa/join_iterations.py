@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
@@ -63,10 +63,34 @@ class JoinIterationsPass(IrPass):
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or func.two_tiles is not None:
                 continue
+            if columns := _join_columns(func):
+                ctx.remarks.add(_remark(func, columns))
+                continue
             joined = _joined(func, target)
             if joined is not None:
                 put_in_place(joined[0], func)
                 ctx.remarks.add(_remark(*joined))
+
+
+def _join_columns(func: aa.FuncOp) -> str | None:
+    """Lets loops keep maxima and sums of groups of columns; says so, None if there is no such loop.
+    """
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
+    if not loops or any(isinstance(op, aa.ProductOp) for op in func.walk()):
+        return None
+    from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.online_columns import find_online_columns
+
+    found = [each for each in map(find_online_columns, loops) if each is not None]
+    if not found:
+        return None
+    from tileiras.passes.nv_tileaa.column_groups import keep_groups
+
+    for each in found:
+        keep_groups(each)
+    drop_strategy(func)
+    return f"maxima and sums are those of groups of {found[0].group} columns"
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

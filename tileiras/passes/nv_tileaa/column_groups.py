@@ -1,4 +1,4 @@
-"""Rebuilds a loop so that its maxima and sums are those of groups of columns (`join-iterations`)."""
+"""Rebuilds a loop so that maxima and sums are those of groups of columns (`join-iterations`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Grouping(ScalarBuilder):
         """Builds the loop, and what follows it up to its reductions."""
         loop, narrow = self.loop, self.found.narrow
         self.location = loop.location
-        starts = [self._narrow(v) if isinstance(v.type, TensorType) else v for v in loop.init_values]
+        starts = [self._narrow(value) for value in loop.init_values]
         outer, body = self.block, self._body()
         self.block, self.location = outer, loop.location
         types = [value.type for value in starts]
@@ -78,15 +78,13 @@ class _Grouping(ScalarBuilder):
         ends = [*self.found.maximum, *self.found.sums]
         left: list[Operation] = []
         for value in self.found.narrow:
-            if not isinstance(value, OpResult) or value.op.parent_block() is not (
-                self.loop.parent_block()
-            ):
+            op = value.owner
+            if isinstance(op, Block) or op is self.loop or op.parent_block() is self.old:
                 continue
-            if value.op is not self.loop:
-                self.block, self.location = Block(), value.op.location
-                self._compute(value.op)
-                self.put_before(value.op)
-                left.append(value.op)
+            self.block, self.location = Block(), op.location
+            self._compute(op)
+            self.put_before(op)
+            left.append(op)
         for end in ends:
             end.operands = [self.values[end.arguments[0]]]
         return left

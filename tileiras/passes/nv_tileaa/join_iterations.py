@@ -1,4 +1,7 @@
-"""The pass `join-iterations`: iterations over small tiles become one over a large one."""
+"""The pass `join-iterations`: iterations over small tiles become one over a large one.
+
+What a loop carries for each column of a tile may be joined, too: maxima, and sums below them.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +48,21 @@ class JoinIterationsPass(IrPass):
     warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
     less than warpgroups do.
 
+    Loops without products may keep a maximum and sums of each column, and reduce both behind the
+    loop. Columns that one access of a thread loads get one maximum and one sum of each instead:
+    sums are scaled once for all of them, and powers are one for each column, not two.
+
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+             for %j { %m2 = max(%m, %x);  %l2 = %l * exp(%m - %m2) + exp(%x - %m2) } of 1024 columns
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
              for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
-    Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
+             for %j { %m2 = max(%m, reduce max %x);  %l2 = %l * exp(%m - %m2) + reduce add exp(%x -
+             %m2) } of 128 groups
+    Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
              of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
-             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops
+             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
+             columns that lie apart in memory, or whose maxima and sums are used otherwise
     """
 
     name = "join-iterations"
@@ -73,8 +84,7 @@ class JoinIterationsPass(IrPass):
 
 
 def _join_columns(func: aa.FuncOp) -> str | None:
-    """Lets loops keep maxima and sums of groups of columns; says so, None if there is no such loop.
-    """
+    """Lets loops keep maxima and sums of groups of columns; says so, None if there is no such loop."""
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
     if not loops or any(isinstance(op, aa.ProductOp) for op in func.walk()):
@@ -112,7 +122,11 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     loops = _product_loops(func)
     if not loops or any(loop_schedule(loop) is not None for loop in loops):
         return None
+    from tileiras.codegen.target import Feature
     from tileiras.planning.strategy import strategy_of
+
+    if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+        return None
 
     plan = strategy_of(func, target)
     if plan is None or plan.is_in_tmem or func.cluster_size > 1:

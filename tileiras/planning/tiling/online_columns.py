@@ -137,10 +137,11 @@ class _ColumnReading(IterationReading):
             if not isinstance(op, aa.ContinueOp):
                 self._note(op, self._meaning(op))
         for position, value in enumerate(self.yielded):
+            if not isinstance(value.type, TensorType) or value in self.tops:
+                continue
             known = self._of(value)
-            if isinstance(value.type, TensorType) and value not in self.tops:
-                if known.kind is not Kind.NEXT or known.carried != position:
-                    raise CannotJoinError("what is handed on is no sum")
+            if known.kind is not Kind.NEXT or known.carried != position:
+                raise CannotJoinError("what is handed on is no sum")
 
     def _note(self, op: Operation, meaning: Meaning) -> None:
         """Notes what the results of an operation are."""
@@ -332,5 +333,3 @@ def _maxima(top: SSAValue, narrow: dict[SSAValue, None]) -> list[Operation]:
 
 def _flags(op: Operation | None) -> tuple[tuple[str, Attribute], ...]:
     return tuple(sorted(op.properties.items())) if op is not None else ()
-
-

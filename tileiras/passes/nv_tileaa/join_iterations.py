@@ -84,7 +84,7 @@ class JoinIterationsPass(IrPass):
 
 
 def _join_columns(func: aa.FuncOp) -> str | None:
-    """Lets loops keep maxima and sums of groups of columns; says so, None if there is no such loop."""
+    """Lets loops keep maxima and sums of groups of columns, and says so; None if there is none."""
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
     if not loops or any(isinstance(op, aa.ProductOp) for op in func.walk()):

@@ -35,8 +35,11 @@ from tileiras.remarks import Remark, RemarkCategory, RemarkKind
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
     from tileiras.planning.reduction_loops import DividedLoop
+
+    Divided = DividedLoop | PartLoop | DividedColumns
 
 CTAS = 4
 """Policy: CTAs of a cluster. How many tile blocks there are is known at launch only: more CTAs gain
@@ -77,14 +80,15 @@ class SplitReductionsPass(IrPass):
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp) or func.cluster_size > 1 or not _has_loop(func):
                 continue
+            from tileiras.planning.divided_columns import find_divided_columns
             from tileiras.planning.part_loops import find_part_loop
             from tileiras.planning.reduction_loops import find_divided_loop
             from tileiras.planning.strategy import drop_strategy
 
-            found = find_divided_loop(func) or find_part_loop(func)
+            found = find_divided_loop(func) or find_part_loop(func) or find_divided_columns(func)
             size = _cluster_size(func, found, target) if found is not None else 1
             if found is not None and size > 1:
-                _divide(found, size, MANY * target.performance.multiprocessors // 2)
+                _divide(func, found, size, MANY * target.performance.multiprocessors // 2)
                 func.properties["cluster"] = IntegerAttr(size, i32)
                 drop_strategy(func)
                 ctx.remarks.add(_remark(func, found, size))
@@ -94,12 +98,15 @@ def _has_loop(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.ForOp) for op in func.body.block.ops)
 
 
-def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark:
+def _remark(func: aa.FuncOp, found: Divided, size: int) -> Remark:
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
 
     what = "the iterations of a loop, and add up their sums"
     if isinstance(found, PartLoop):
         what = f"the {found.parts} parts of a tile"
+    if isinstance(found, DividedColumns):
+        what = "the columns of a tile"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
@@ -111,14 +118,15 @@ def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark
     )
 
 
-def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTarget) -> int:
+def _cluster_size(func: aa.FuncOp, found: Divided, target: GpuTarget) -> int:
     """CTAs of a cluster: what the target launches, a hint allows, and shared memory holds."""
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.hints import integer_hint
     from tileiras.planning.part_loops import PartLoop
 
     size = min(CTAS, target.max_cluster)
     most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
-    if isinstance(found, PartLoop):
+    if isinstance(found, PartLoop | DividedColumns):
         return min(size, most & -most, found.parts & -found.parts)
     sent = sum(max(value_bytes(each.combined), THREADS * CELL_BYTES) for each in found.sums)
     while size > 1 and (size > most or size * sent > MOST_BYTES):
@@ -126,11 +134,16 @@ def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTar
     return size
 
 
-def _divide(found: DividedLoop | PartLoop, size: int, many: int) -> None:
+def _divide(func: aa.FuncOp, found: Divided, size: int, many: int) -> None:
     from tileiras.passes.nv_tileaa.divided_loops import divide, divide_parts
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
 
-    if isinstance(found, PartLoop):
+    if isinstance(found, DividedColumns):
+        from tileiras.passes.nv_tileaa.column_parts import divide_columns
+
+        divide_columns(func, found, size)
+    elif isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
         divide(found, size, many)

@@ -12,6 +12,7 @@ from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
 from tileiras.planning.access import plan_pointer_access, plan_view_access
@@ -46,6 +47,13 @@ MOVED_BY_WARP, MANY_WARPS_FROM = 512, 8192
 element by element and store: 16 a thread; tiles of so many have 32. With more in each of fewer
 threads an SM holds too few warps to wait for memory. silu of 2^26 f16 in tiles of 8192, us on one
 H200 with 4 and 8 warps: 102 and 79 (decision 0071 has a table).
+"""
+MOVED_WORDS, MANY_WORDS_FROM = 8, 4096
+"""Policy: elements of a thread, in such kernels, where all that is moved is elements of 32 bits:
+two accesses of 16 bytes. us on one H200 with 4, 8, 16 and 32 warps, tiles of 4096, 2^26: sin 135.0,
+133.7, 131.0; gelu 134.2, 135.8, 131.7; pow 244, 201, 203; transposes of 32x128 147.5, 146.5, 144.6;
+of 8192: silu 135.9 (8), 131.1, 131.5. Elements of 16 bits lose in tiles of 4096: gelu 35.9 and 38.1
+with 4 and 8 (decision 0078).
 """
 SCANNED = 2
 """Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
@@ -139,11 +147,29 @@ def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
         if op.regions and op is not func or isinstance(op, aa.ProductOp):
             return 1
         largest = max(largest, *map(_elements, op.results), 1)
+    most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
+    if largest >= MANY_WORDS_FROM and _moves_words(func):
+        return min(MOST_WARPS, most, largest // (32 * MOVED_WORDS))
     if largest < MANY_WARPS_FROM:
         return 1
-    most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
     share = MOVED_BY_WARP if largest > MANY_WARPS_FROM else 2 * MOVED_BY_WARP
     return min(MOST_WARPS, most, largest // share)
+
+
+def _moves_words(func: aa.FuncOp) -> bool:
+    """Whether all tiles that a kernel loads and stores have elements of 32 bits."""
+    sizes: set[int] = set()
+    for op in func.walk():
+        match op:
+            case aa.TiledLoadOp() | aa.TiledStoreOp():
+                sizes.add(storage_bytes(view_type_of(op.view).memref.element_type))
+            case aa.LoadOp():
+                sizes.add(storage_bytes(element_of(op.result)))
+            case aa.StoreOp():
+                sizes.add(storage_bytes(element_of(op.value)))
+            case _:
+                pass
+    return sizes == {WORD_BYTES}
 
 
 def _with_work(func: aa.FuncOp) -> int:
@@ -248,7 +274,18 @@ def _longest_combined(operations: list[Operation]) -> int:
             for operand in op.operands:
                 if isinstance(operand.type, TensorType):
                     longest = max(longest, operand.type.get_shape()[op.dim.value.data])
+        if isinstance(op, aa.ReduceOp) and (row := _row_in_groups(op)) is not None:
+            longest = max(longest, *shape_of(row))
     return longest
+
+
+def _row_in_groups(op: aa.ReduceOp) -> SSAValue | None:
+    """The tile of which a loop keeps what it combines of groups of columns (`join-iterations`)."""
+    loop, made = op.parent_op(), op.operands[0].owner
+    if not isinstance(loop, aa.ForOp) or not isinstance(made, aa.ReshapeOp):
+        return None
+    kept = any(arg.type == op.results[0].type for arg in loop.body.block.args)
+    return made.source if kept else None
 
 
 def _elements(value: SSAValue) -> int:

@@ -46,7 +46,7 @@ def test_columns_of_narrow_elements_stay_within_warps() -> None:
     def totals(type: str, rows: int) -> int:
         return decided(scan_kernel(type, (rows, 64), 0)).count("totals = ")
 
-    assert totals("f16", 128) == totals("f32", 64) == 0
+    assert totals("f16", 64) == totals("f32", 64) == 0
     assert totals("f32", 128) == 1
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.schedule import loop_schedule
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER, loop_schedule
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
@@ -77,6 +77,9 @@ class JoinIterationsPass(IrPass):
             if columns := _join_columns(func):
                 ctx.remarks.add(_remark(func, columns))
                 continue
+            if _join_scans(func):
+                ctx.remarks.add(_remark(func, "two iterations that scan tiles run side by side"))
+                continue
             joined = _joined(func, target)
             if joined is not None:
                 put_in_place(joined[0], func)
@@ -101,6 +104,27 @@ def _join_columns(func: aa.FuncOp) -> str | None:
         keep_groups(each)
     drop_strategy(func)
     return f"maxima and sums are those of groups of {found[0].group} columns"
+
+
+def _join_scans(func: aa.FuncOp) -> bool:
+    """Puts iterations that scan tiles side by side; whether there are any."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    loops = [loop for loop in loops if any(isinstance(op, aa.ScanOp) for op in loop.body.block.ops)]
+    if not loops:
+        return False
+    from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.scanned_loops import TOGETHER, scans_side_by_side
+
+    found = [loop for loop in loops if scans_side_by_side(loop)]
+    if not found:
+        return False
+    from tileiras.passes.nv_tileaa.schedule.unroll import unroll
+
+    for loop in found:
+        unroll(loop, TOGETHER)
+        loop.attributes[REMAINDER] = UnitAttr()
+    drop_strategy(func)
+    return True
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

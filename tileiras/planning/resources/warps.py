@@ -11,6 +11,7 @@ from tileiras.analysis.register_pressure import block_pressure, held_value
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -124,7 +125,9 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     if largest >= EIGHT_WARPS_FROM:
         return 8
     if any(
-        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or adds_up_columns(op)
+        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM)
+        or adds_up_columns(op)
+        or _scans_rows_in_pairs(op)
         for op in operations
     ):
         return 8
@@ -133,6 +136,21 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def _scans_rows_in_pairs(op: Operation) -> bool:
+    """Whether a loop scans two tiles along their rows in each iteration (`join-iterations`): they
+    are one of twice the size.
+    """
+    if not isinstance(op, aa.ForOp):
+        return False
+    dims = [inner.dim.value.data for inner in op.body.block.ops if isinstance(inner, aa.ScanOp)]
+    accesses = (aa.TiledLoadOp, aa.ReadStageOp)
+    loads = [inner for inner in op.body.block.ops if isinstance(inner, accesses)]
+    if len(dims) < 2 or len(loads) < 2:
+        return False
+    views = [view_type_of(load.view) for load in loads]
+    return all(view.memref.strides[view.dim_map[dims[0]]] == 1 for view in views)
 
 
 def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
@@ -254,7 +272,8 @@ def _for_reading_again(func: aa.FuncOp) -> int:
     warps = 1
     for op in func.walk():
         is_load = isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)
-        if not is_load or not isinstance(op.parent_op(), aa.ForOp):
+        loop = op.parent_op()
+        if not is_load or not isinstance(loop, aa.ForOp) or REMAINDER in loop.attributes:
             continue
         found = loops.setdefault(memref_of(op.view), {})
         found[op.parent_op()] = None

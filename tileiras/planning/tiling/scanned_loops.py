@@ -1,0 +1,51 @@
+"""Loops that scan tile after tile, of which two iterations side by side wait less.
+
+    for %i { %s = scan %x[%i]; store %s + %before; %before += sum %x[%i] }
+    -> for %i step 2 { both loads; scan %x[%i]; ..; scan %x[%i + 1]; .. }, and what is left
+
+An iteration waits for its tile, for shuffles of each step of the scan, and at barriers. What the
+next one does before it needs what comes before its tile does not depend on that.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.schedule.unrolled_loads import can_unroll
+
+TOGETHER = 2
+"""Policy: iterations side by side."""
+LEAST_ELEMENTS, MOST_ELEMENTS = 1024, 4096
+"""Policy: of a tile. Two larger ones have no room in the registers of eight warps."""
+LEAST_ROWS = 8
+"""Policy: of tiles that are scanned along rows: with fewer an SM has many tile blocks."""
+COLUMN_BITS = 16
+"""Policy: of elements that are scanned down columns; wider ones lose by it."""
+
+
+def scans_side_by_side(loop: aa.ForOp) -> bool:
+    """Whether two iterations of a loop are to be computed side by side."""
+    if REMAINDER in loop.attributes or not can_unroll(loop):
+        return False
+    ops = list(loop.body.block.ops)
+    scans = [op for op in ops if isinstance(op, aa.ScanOp)]
+    loads = [op for op in ops if isinstance(op, aa.TiledLoadOp)]
+    if len(scans) != 1 or len(loads) != 1:
+        return False
+    [scan], [load] = scans, loads
+    shape, dim, view = shape_of(scan.operands[0]), scan.dim.value.data, view_type_of(load.view)
+    if shape != tuple(view.tile_shape) or not LEAST_ELEMENTS <= prod(shape) <= MOST_ELEMENTS:
+        return False
+    if goes_along_rows(view, dim):
+        return prod(shape) // shape[dim] >= LEAST_ROWS
+    return storage_bits(view.memref.element_type) <= COLUMN_BITS
+
+
+def goes_along_rows(view: aa.TiledViewType, dim: int) -> bool:
+    """Whether elements along a dim of a view's tiles lie side by side."""
+    return view.memref.strides[view.dim_map[dim]] == 1

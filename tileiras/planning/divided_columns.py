@@ -41,9 +41,10 @@ _ALLOWED = (
 class DividedColumns:
     """A kernel of such a loop: along which dim each tile is cut, and into how many parts at most.
 
-    Parts are whole rows of lines of memory.
+    The rows of parts are whole lines of memory.
     """
 
+    loop: aa.ForOp
     dims: dict[SSAValue, int]
     parts: int
 
@@ -51,7 +52,8 @@ class DividedColumns:
 def find_divided_columns(func: aa.FuncOp) -> DividedColumns | None:
     """How CTAs divide the columns of a kernel, None if that is not known to be right or good."""
     loops = [op for op in func.body.block.ops if isinstance(op, aa.ForOp)]
-    if not any(map(_goes_down_columns, loops)):
+    loops = list(filter(_goes_down_columns, loops))
+    if not loops:
         return None
     operations = [op for op in func.walk() if op is not func]
     if not all(map(_is_allowed, operations)) or any(map(may_communicate, operations)):
@@ -68,7 +70,7 @@ def find_divided_columns(func: aa.FuncOp) -> DividedColumns | None:
     if not stores or not all(columns.is_cut(op) for op in operations):
         return None
     parts = min(_most_parts(op.view) for op in (*loads, *stores))
-    return DividedColumns(columns.dims, parts) if parts > 1 else None
+    return DividedColumns(loops[0], columns.dims, parts) if parts > 1 else None
 
 
 def _goes_down_columns(loop: aa.ForOp) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
 from tileiras.ir_text import parse_text
 from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa import split_reductions
 
 SCAN = scan_kernel("f16", (64, 128))
 TYPES = {"f16": np.float16, "f32": np.float32}
@@ -50,8 +52,8 @@ def arguments(type: str, rows: int, columns: int) -> list[Any]:
     ("type", "tile", "expected"),
     [
         ("f16", (64, 128), 2),
-        ("f16", (16, 256), 4),
-        ("f16", (16, 1024), 4),
+        ("f16", (16, 256), 2),
+        ("f16", (16, 1024), 2),
         ("f32", (32, 128), 2),
         ("f16", (64, 64), 1),
         ("f32", (64, 64), 1),
@@ -62,6 +64,17 @@ def test_parts_have_64_columns_or_more(type: str, tile: tuple[int, int], expecte
     assert parts(scan_kernel(type, tile)) == expected
 
 
+@pytest.fixture(params=["few", "many"])
+def grids(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Grids are taken for ones of few tile blocks, or of many."""
+    if request.param == "many":
+        monkeypatch.setattr(split_reductions, "MANY_OF_COLUMNS", 0)
+    stages.cache_clear()
+    yield
+    stages.cache_clear()
+
+
+@pytest.mark.usefixtures("grids")
 @pytest.mark.parametrize("rows", [16, 64, 208])
 @pytest.mark.parametrize(("type", "tile"), [("f16", (64, 128)), ("f32", (32, 256))])
 def test_all_columns_are_scanned(type: str, tile: tuple[int, int], rows: int) -> None:
@@ -74,6 +87,7 @@ def test_all_columns_are_scanned(type: str, tile: tuple[int, int], rows: int) ->
         np.testing.assert_array_equal(given[1], np.cumsum(given[0], axis=0))
 
 
+@pytest.mark.usefixtures("grids")
 def test_ptx_scans_all_columns() -> None:
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
     ptx = compile_module(SCAN.encode(), options).output.decode()

@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.passes.nv_tileaa.divided_loops import take_tile_blocks
 from tileiras.passes.nv_tileaa.part_builder import PartBuilder, ScalarBuilder
+from tileiras.passes.rewriting import erase_op
 from tileiras.planning.divided_columns import DividedColumns
 from tileiras.planning.tiling.slicing import cut_type
 
 
-def divide_columns(func: aa.FuncOp, found: DividedColumns, size: int) -> None:
-    """Every CTA does all that the kernel does, with one part of `size` of its columns."""
-    before = ScalarBuilder()
-    rank = before.emit(aa.GetClusterRankOp, (), [i32]).results[0]
-    parts = _Parts(size, before.block, rank)
-    parts.dims = found.dims
+def divide_columns(func: aa.FuncOp, found: DividedColumns, size: int, many: int) -> None:
+    """Every CTA does all that the kernel does, with one part of `size` of its columns; or, where
+    there are `many` tile blocks, with all columns of one.
+    """
     old = func.body.block
-    for op in old.ops:
+    written = list(old.ops)
+    rank, alone = take_tile_blocks(found.loop, size, many)
+    *ops, end = [op for op in written if op.parent_block() is old]
+    parts = _Parts(size, Block(), rank)
+    parts.dims = found.dims
+    for op in ops:
         parts.do(op)
-    for op in reversed(list(old.ops)):
-        op.detach()
-        op.erase(safe_erase=False)
-    for op in list(parts.block.ops):
-        op.detach()
-        old.add_op(op)
+    both = ScalarBuilder()
+    both.location, both.block = found.loop.location, Block() if alone is not None else parts.block
+    if alone is not None:
+        whole, values = Block(), dict[SSAValue, SSAValue]()
+        for op in ops:
+            whole.add_op(copy := op.clone(values))
+            values.update(zip(op.results, copy.results, strict=True))
+        both.either(alone, whole, parts.block)
+    both.put_before(end)
+    for op in reversed(ops):
+        erase_op(op)
 
 
 class _Parts(PartBuilder):

@@ -24,8 +24,10 @@ LEAST_ELEMENTS, MOST_ELEMENTS = 1024, 4096
 """Policy: of a tile. Two larger ones have no room in the registers of eight warps."""
 LEAST_ROWS = 8
 """Policy: of tiles that are scanned along rows: with fewer an SM has many tile blocks."""
-COLUMN_BITS = 16
-"""Policy: of elements that are scanned down columns; wider ones lose by it."""
+COLUMN_BITS, FEW_ELEMENTS = 16, 1024
+"""Policy: of elements that are scanned down columns, and how many wider ones: others lose by it."""
+COLUMN_BYTES = 128
+"""Policy: of rows of such a tile, if it has less than `MOST_ELEMENTS`."""
 
 
 def scans_side_by_side(loop: aa.ForOp) -> bool:
@@ -43,7 +45,10 @@ def scans_side_by_side(loop: aa.ForOp) -> bool:
         return False
     if goes_along_rows(view, dim):
         return prod(shape) // shape[dim] >= LEAST_ROWS
-    return storage_bits(view.memref.element_type) <= COLUMN_BITS
+    bits, elements = storage_bits(view.memref.element_type), prod(shape)
+    if bits > COLUMN_BITS:
+        return elements <= FEW_ELEMENTS
+    return elements >= MOST_ELEMENTS or elements // shape[dim] * bits >= 8 * COLUMN_BYTES
 
 
 def goes_along_rows(view: aa.TiledViewType, dim: int) -> bool:

@@ -28,8 +28,8 @@ LEAST_COLUMNS = 64
 """Policy: columns of a part."""
 LEAST_ROW_BITS = 8 * 128
 """Policy: of a row of a part: a line of the caches."""
-LEAST_ELEMENTS = 1024
-"""Policy: of a tile that is scanned or reduced in every iteration."""
+LEAST_SCANNED, LEAST_REDUCED = 1024, 4096
+"""Policy: elements of a tile that is scanned, or reduced, in every iteration."""
 _COMBINES = (aa.ReduceOp, aa.ScanOp)
 _ALLOWED = (
     *(aa.TiledLoadOp, aa.TiledStoreOp, aa.ForOp, aa.ReduceOp, aa.ScanOp),
@@ -76,7 +76,9 @@ def find_divided_columns(func: aa.FuncOp) -> DividedColumns | None:
 def _goes_down_columns(loop: aa.ForOp) -> bool:
     """Whether a loop scans or reduces large tiles in every iteration."""
     combined = [op for op in loop.body.block.ops if isinstance(op, _COMBINES)]
-    return any(prod(shape_of(op.operands[0])) >= LEAST_ELEMENTS for op in combined)
+    sizes = [prod(shape_of(op.operands[0])) for op in combined]
+    has_scan = any(isinstance(op, aa.ScanOp) for op in combined)
+    return max(sizes, default=0) >= (LEAST_SCANNED if has_scan else LEAST_REDUCED)
 
 
 def _is_allowed(op: Operation) -> bool:

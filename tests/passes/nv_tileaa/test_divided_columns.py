@@ -12,7 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.scanned_columns import scan_kernel
 from tests.kernels.stage_comparison import passes
+from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.llvm.memory import GlobalOp
+from tileiras.dialects.llvm.types import SHARED
 from tileiras.driver import compile_module
 from tileiras.interpreter import run_entry
 from tileiras.interpreter.ptx import run_ptx
@@ -121,3 +124,14 @@ def test_left_to_one_cta(name: str) -> None:
 
 def test_no_clusters_before_sm_90() -> None:
     assert parts(SCAN, "sm_80") == 1
+
+
+def test_two_ctas_of_a_cluster_find_no_room_on_an_sm() -> None:
+    """They share one otherwise, where both have tile blocks of their own."""
+    target = get_target("sm_90")
+    options = CompileOptions(opt_level=3, emit="llvm-dialect", gpu_name="sm_90")
+    for text, is_divided in ((SCAN, True), (scan_kernel("f16", (64, 64)), False)):
+        module = parse_text(compile_module(text.encode(), options).output.decode(), "k.mlir")
+        made = [op for op in module.walk() if isinstance(op, GlobalOp)]
+        size = sum(op.size.data for op in made if op.space.data == SHARED)
+        assert (size > target.shared_memory_of_each(2)) == is_divided

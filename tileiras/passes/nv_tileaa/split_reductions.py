@@ -29,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
@@ -54,7 +54,7 @@ MANY = 7
 CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
 (decision 0071 has a table).
 """
-MANY_OF_COLUMNS = 3
+MANY_OF_COLUMNS = 2
 """Policy: so many quarters of the number of SMs are enough tile blocks, where columns are divided:
 128 of them keep memory busy (decision 0078 has a table).
 """
@@ -105,6 +105,8 @@ class SplitReductionsPass(IrPass):
             if found is not None and size > 1:
                 _divide(func, found, size, target.performance.multiprocessors)
                 func.properties["cluster"] = IntegerAttr(size, i32)
+                if _stay_apart(found):
+                    func.properties["apart"] = UnitAttr()
                 drop_strategy(func)
                 ctx.remarks.add(_remark(func, found, size))
 
@@ -149,6 +151,13 @@ def _cluster_size(func: aa.FuncOp, found: Divided, target: GpuTarget) -> int:
     while size > 1 and (size > most or size * sent > MOST_BYTES):
         size //= 2
     return size
+
+
+def _stay_apart(found: Divided) -> bool:
+    """Whether CTAs of a cluster must not share an SM, though they would find room there."""
+    from tileiras.planning.divided_columns import DividedColumns
+
+    return isinstance(found, DividedColumns)
 
 
 def _divide(func: aa.FuncOp, found: Divided, size: int, multiprocessors: int) -> None:

@@ -63,8 +63,8 @@ PERSISTENT_CTAS = 2
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
-BYTES_DOWN_COLUMNS = 48 * 1024
-"""Policy: bytes on their way of one of them."""
+BYTES_DOWN_COLUMNS, BYTES_APART = 48 * 1024, 96 * 1024
+"""Policy: bytes on their way of one of them, and of one that has an SM for itself."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -167,7 +167,8 @@ class _SharedMemory:
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
         if found is not None and _has_warps_beside(loop, plan):
-            return deepened(found, BYTES_DOWN_COLUMNS, smem.bytes, costs.threads)
+            wanted = BYTES_DOWN_COLUMNS if func.apart is None else BYTES_APART
+            return deepened(found, wanted, smem.bytes, costs.threads)
         if found is not None:
             return found
         if waits_in_registers(loop, loads, costs):
@@ -276,6 +277,8 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
     ctas = min(MOST_CTAS, 32 * target.max_warps_per_sm // threads)
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
+    if func.apart is not None:
+        return 1
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)

@@ -63,8 +63,8 @@ PERSISTENT_CTAS = 2
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
-BYTES_DOWN_COLUMNS, BYTES_APART = 48 * 1024, 96 * 1024
-"""Policy: bytes on their way of one of them, and of one that has an SM for itself."""
+BYTES_DOWN_COLUMNS = 48 * 1024
+"""Policy: bytes on their way of one of them."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -167,8 +167,7 @@ class _SharedMemory:
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
         if found is not None and _has_warps_beside(loop, plan):
-            wanted = BYTES_DOWN_COLUMNS if func.apart is None else BYTES_APART
-            return deepened(found, wanted, smem.bytes, costs.threads)
+            return deepened(found, BYTES_DOWN_COLUMNS, smem.bytes, costs.threads)
         if found is not None:
             return found
         if waits_in_registers(loop, loads, costs):

@@ -26,9 +26,9 @@ LEAST_ROWS, MANY_ROWS = 8, 32
 """Policy: of tiles that are scanned along rows: with fewer an SM has many tile blocks."""
 SHORT_BYTES, LONG_BYTES = 128, 1024
 """Policy: rows between them gain only in tiles of `MANY_ROWS` that are not the largest. 8192x8192,
-us on one H200, one tile and two: f16 16x64 79.6, 75.8; 16x256 71.5, 73.1; f32 16x128 139.8, 143.0; 16x256
-149.8, 140.1; 8x256 144.4, 138.6; 64x64 143.6, 144.6; 32x64 154.7, 143.9; f16 64x64 81.5, 76.2;
-32x64 98.5, 73.9; 32x128 75.0, 75.7; 128x64 81.2, 93.1.
+us on one H200, one tile and two: f16 16x64 79.6, 75.8; 16x256 71.5, 73.1; f32 16x128 139.8, 143.0;
+16x256 149.8, 140.1; 8x256 144.4, 138.6; 64x64 143.6, 144.6; 32x64 154.7, 143.9; f16 64x64 81.5,
+76.2; 32x64 98.5, 73.9; 32x128 75.0, 75.7; 128x64 81.2, 93.1.
 """
 COLUMN_BITS, FEW_ELEMENTS = 16, 1024
 """Policy: of elements that are scanned down columns, and how many wider ones: others lose by it."""

@@ -394,8 +394,11 @@ def file_names_say_what_is_inside(path: Path) -> None:
 LOOKS_AT_CODE: dict[str, str] = {
     "passes/cuda_tile/test_hoist_views.py": "compares the code of two texts",
     "passes/nv_tileaa/test_coarsen_locks.py": "asks whether there is room for what is sent",
+    "passes/nv_tileaa/test_divided_columns.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",
+    "passes/nv_tileaa/test_online_columns.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_pipelined_loads.py": "asks which copies leave tiles in L1",
+    "passes/nv_tileaa/test_scans_side_by_side.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_split_reductions.py": "runs the code in the PTX machine",
     "passes/nv_tileas/test_cta_config.py": "asks ptxas how many registers and bytes there are",
     "passes/nv_tileas/test_explained_operations.py": "remarks are told at the end",

@@ -195,7 +195,7 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "tile blocks stand, and with them CTAs that share an SM; what it joins is scheduled next",
         min_opt=1,
-        needs=("WGMMA", "TMA"),
+        needs_target=True,
     ),
     Step(
         "split-accumulation",

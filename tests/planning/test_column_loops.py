@@ -43,10 +43,10 @@ def test_scans_of_few_rows_leave_room_for_other_tile_blocks() -> None:
 def test_columns_of_narrow_elements_stay_within_warps() -> None:
     """And those of small tiles; of others warps exchange totals."""
 
-    def totals(type: str, columns: int) -> int:
-        return decided(scan_kernel(type, (64, columns), 0)).count("totals = ")
+    def totals(type: str, rows: int) -> int:
+        return decided(scan_kernel(type, (rows, 64), 0)).count("totals = ")
 
-    assert totals("f16", 128) == totals("f32", 64) == 0
+    assert totals("f16", 64) == totals("f32", 64) == 0
     assert totals("f32", 128) == 1
 
 

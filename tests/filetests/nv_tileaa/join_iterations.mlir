@@ -238,3 +238,60 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// CHECK: nv_tileaa.for
+// CHECK: (tensor<1x16x8xf32>) -> tensor<1x16xf32>
+// CHECK: nv_tileaa.maxf %arg5, %3 : tensor<1x16xf32>
+// CHECK: (tensor<1x16x8xf32>) -> tensor<1x16xf32>
+// CHECK: nv_tileaa.fma %arg6, %7, %14 : tensor<1x16xf32>
+// CHECK: (tensor<1x16xf32>) -> tensor<1xf32>
+cuda_tile.module @m {
+  entry @keeps_a_maximum_of_eight_columns(%p: tile<ptr<f16>>, %q: tile<ptr<f32>>, %rows: tile<i32>,
+                 %columns0: tile<i32>, %tiles: tile<i32>) {
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %low = constant <f32: 0xFF800000> : tile<1x128xf32>
+    %none = constant <f32: 0.0> : tile<1x128xf32>
+    %t = make_token : token
+    %columns = assume div_by<16>, %columns0 : tile<i32>
+    %p16 = assume div_by<16>, %p : tile<ptr<f16>>
+    %r, %b1, %b2 = get_tile_block_id : tile<i32>
+    %v = make_tensor_view %p16, shape = [%rows, %columns], strides = [%columns, 1]
+      : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %u = make_partition_view %v : partition_view<tile=(1x128), padding_value = neg_inf, tensor_view<?x?xf16, strides=[?,1]>>
+    %o = make_tensor_view %q, shape = [%rows, 2], strides = [2, 1] : tile<i32> -> tensor_view<?x2xf32, strides=[2,1]>
+    %w = make_partition_view %o : partition_view<tile=(1x1), tensor_view<?x2xf32, strides=[2,1]>>
+    %m, %l = for %j in (%c0 to %tiles, step %c1) : tile<i32>
+        iter_values(%mi = %low, %li = %none) -> (tile<1x128xf32>, tile<1x128xf32>) {
+      %x0, %a = load_view_tko weak %u[%r, %j] token = %t : partition_view<tile=(1x128), padding_value = neg_inf, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<1x128xf16>, token
+      %x = ftof %x0 : tile<1x128xf16> -> tile<1x128xf32>
+      %n = maxf %mi, %x : tile<1x128xf32>
+      
+      %d = subf %mi, %n : tile<1x128xf32>
+      %f = exp %d : tile<1x128xf32>
+      %e = subf %x, %n : tile<1x128xf32>
+      %y = exp %e : tile<1x128xf32>
+      %s = fma %li, %f, %y : tile<1x128xf32>
+      continue %n, %s : tile<1x128xf32>, tile<1x128xf32>
+    }
+    %top = reduce %m dim=1 identities=[0xFF800000 : f32] : tile<1x128xf32> -> tile<1xf32>
+      (%g: tile<f32>, %h: tile<f32>) {
+        %i = maxf %g, %h : tile<f32>
+        yield %i : tile<f32>
+      }
+    %top1 = reshape %top : tile<1xf32> -> tile<1x1xf32>
+    %high = broadcast %top1 : tile<1x1xf32> -> tile<1x128xf32>
+    %below = subf %m, %high : tile<1x128xf32>
+    %fade = exp %below : tile<1x128xf32>
+    %part = mulf %l, %fade : tile<1x128xf32>
+    %all = reduce %part dim=1 identities=[0.0 : f32] : tile<1x128xf32> -> tile<1xf32>
+      (%g: tile<f32>, %h: tile<f32>) {
+        %i = addf %g, %h : tile<f32>
+        yield %i : tile<f32>
+      }
+    %all1 = reshape %all : tile<1xf32> -> tile<1x1xf32>
+    %k0 = store_view_tko weak %all1, %w[%r, %c0] token = %t : tile<1x1xf32>, partition_view<tile=(1x1), tensor_view<?x2xf32, strides=[2,1]>>, tile<i32> -> token
+    %k1 = store_view_tko weak %top1, %w[%r, %c1] token = %t : tile<1x1xf32>, partition_view<tile=(1x1), tensor_view<?x2xf32, strides=[2,1]>>, tile<i32> -> token
+    return
+  }
+}

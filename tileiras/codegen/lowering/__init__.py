@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntAttr, IntegerAttr, ModuleOp
 from xdsl.ir import Operation
 
 from tileiras.codegen.lowering.agent_switch import register_limit, role_threads, wanted_ctas
@@ -128,8 +128,18 @@ def lower_function(
         from tileiras.codegen.lowering.tensor_memory import keep_apart
 
         keep_apart(ctx, made)
+    if func.apart is not None:
+        _take_half_of_sm([item for item in made if item.space.data == SHARED], target)
     _check_shared_memory(func, target, made)
     return [*made, kernel]
+
+
+def _take_half_of_sm(shared: Sequence[llvm_memory.GlobalOp], target: GpuTarget) -> None:
+    """Makes shared memory larger than what two CTAs of an SM may have each."""
+    missing = target.shared_memory_per_sm // 2 - sum(item.size.data for item in shared)
+    if shared and missing > 0:
+        largest = max(shared, key=lambda item: item.size.data)
+        largest.properties["size"] = IntAttr(largest.size.data + missing)
 
 
 def _check_shared_memory(

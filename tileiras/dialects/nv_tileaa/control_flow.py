@@ -52,7 +52,8 @@ class FuncOp(IRDLOperation):
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends; or as one tile of
     twice the "rows". `lock_sharers`: the tile blocks that one CTA may run side by side, as they
-    take the same lock.
+    take the same lock. `apart`: each CTA has an SM for itself, so that those of a cluster do not
+    share one.
     """
 
     name = "nv_tileaa.func"
@@ -71,6 +72,7 @@ class FuncOp(IRDLOperation):
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
     lock_sharers = opt_prop_def(IntegerAttr)
+    apart = opt_prop_def(UnitAttr)
     body = region_def()
 
     @property

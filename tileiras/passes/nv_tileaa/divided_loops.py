@@ -32,7 +32,7 @@ def divide(found: DividedLoop, size: int, many: int) -> None:
     are `many` tile blocks, a CTA runs all iterations of one.
     """
     loop = found.loop
-    rank, alone = _take_tile_blocks(found, size, many)
+    rank, alone = take_tile_blocks(loop, size, many)
     before = ScalarBuilder()
     before.location = loop.location
     first, step = rank, before.integer(found.step * size, i32)
@@ -56,13 +56,12 @@ def divide(found: DividedLoop, size: int, many: int) -> None:
     tail.put_before(end)
 
 
-def _take_tile_blocks(found: DividedLoop, size: int, many: int) -> tuple[SSAValue, SSAValue | None]:
+def take_tile_blocks(loop: aa.ForOp, size: int, many: int) -> tuple[SSAValue, SSAValue | None]:
     """A CTA's rank, and whether (i1) CTAs have tile blocks of their own; those without one end.
 
     Tile blocks are counted along the first axis of which the kernel asks for its place. Where it
     asks for none, the second value is None.
     """
-    loop = found.loop
     func = loop.parent_op()
     if not isinstance(func, aa.FuncOp) or (start := func.body.block.first_op) is None:
         raise InternalError("a loop stands in no kernel", where="split-reductions")
@@ -200,4 +199,4 @@ def _combined(
     return total
 
 
-__all__ = ["divide", "divide_parts"]
+__all__ = ["divide", "divide_parts", "take_tile_blocks"]

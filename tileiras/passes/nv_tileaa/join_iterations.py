@@ -1,15 +1,18 @@
-"""The pass `join-iterations`: iterations over small tiles become one over a large one."""
+"""The pass `join-iterations`: iterations over small tiles become one over a large one.
+
+What a loop carries for each column of a tile may be joined, too: maxima, and sums below them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import remark_about
-from tileiras.dialects.nv_tileaa.schedule import loop_schedule
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER, loop_schedule
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark
@@ -45,13 +48,25 @@ class JoinIterationsPass(IrPass):
     warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
     less than warpgroups do.
 
+    Loops without products may keep a maximum and sums of each column, and reduce both behind the
+    loop. Columns that one access of a thread loads get one maximum and one sum of each instead:
+    sums are scaled once for all of them, and powers are one for each column, not two. Sums are
+    added in another order. Loops that scan tiles compute two iterations side by side, in the same
+    order, so that one works while the other one waits.
+
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
+             for %j { %m2 = max(%m, %x);  %l2 = %l * exp(%m - %m2) + exp(%x - %m2) } of 1024 columns
+             for %j { %x = load; scan %x; .. }
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
              for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
-    Requires nv_tileaa, with the strategies of kernels; a target with wgmma and TMA
+             for %j { %m2 = max(%m, reduce max %x);  %l2 = %l * exp(%m - %m2) + reduce add exp(%x -
+             %m2) } of 128 groups
+             for %j step 2 { %x, %y = loads; scan %x; ..; scan %y; .. }; for what is left { .. }
+    Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
              of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
-             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops
+             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
+             columns that lie apart in memory, or whose maxima and sums are used otherwise
     """
 
     name = "join-iterations"
@@ -63,10 +78,57 @@ class JoinIterationsPass(IrPass):
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or func.two_tiles is not None:
                 continue
+            if columns := _join_columns(func):
+                ctx.remarks.add(_remark(func, columns))
+                continue
+            if _join_scans(func):
+                ctx.remarks.add(_remark(func, "two iterations that scan tiles run side by side"))
+                continue
             joined = _joined(func, target)
             if joined is not None:
                 put_in_place(joined[0], func)
                 ctx.remarks.add(_remark(*joined))
+
+
+def _join_columns(func: aa.FuncOp) -> str | None:
+    """Lets loops keep maxima and sums of groups of columns, and says so; None if there is none."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
+    if not loops or any(isinstance(op, aa.ProductOp) for op in func.walk()):
+        return None
+    from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.online_columns import find_online_columns
+
+    found = [each for each in map(find_online_columns, loops) if each is not None]
+    if not found:
+        return None
+    from tileiras.passes.nv_tileaa.column_groups import keep_groups
+
+    for each in found:
+        keep_groups(each)
+    drop_strategy(func)
+    return f"maxima and sums are those of groups of {found[0].group} columns"
+
+
+def _join_scans(func: aa.FuncOp) -> bool:
+    """Puts iterations that scan tiles side by side; whether there are any."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    loops = [loop for loop in loops if any(isinstance(op, aa.ScanOp) for op in loop.body.block.ops)]
+    if not loops:
+        return False
+    from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.scanned_loops import TOGETHER, scans_side_by_side
+
+    found = [loop for loop in loops if scans_side_by_side(loop)]
+    if not found:
+        return False
+    from tileiras.passes.nv_tileaa.schedule.unroll import unroll
+
+    for loop in found:
+        unroll(loop, TOGETHER)
+        loop.attributes[REMAINDER] = UnitAttr()
+    drop_strategy(func)
+    return True
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:
@@ -80,7 +142,11 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     loops = _product_loops(func)
     if not loops or any(loop_schedule(loop) is not None for loop in loops):
         return None
+    from tileiras.codegen.target import Feature
     from tileiras.planning.strategy import strategy_of
+
+    if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
+        return None
 
     plan = strategy_of(func, target)
     if plan is None or plan.is_in_tmem or func.cluster_size > 1:

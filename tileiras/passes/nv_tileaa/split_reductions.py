@@ -14,9 +14,14 @@ What one tile block sums up is then the work of a cluster; one of its CTAs goes 
 
 Where the tile was too large for registers, its parts are divided instead: they need no sum.
 
+Kernels that go down columns tile after tile, and need what an iteration has for the next one, have
+their columns divided:
+
+    for %i { scan %x[%i, %pid] of 64x128 }   ->   for %i { scan %x[%i, 2 * %pid + %rank] of 64x64 }
+
 A grid that fills the GPU needs no help, and would pay for it. So the kernel asks how many tile
-blocks there are. If they are many, each CTA of every fourth cluster has one, and the other clusters
-end at once.
+blocks there are. If they are many, each CTA of every fourth cluster (of columns: of every second)
+has one, and the other clusters end at once.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import remark_about
@@ -35,8 +40,11 @@ from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
     from tileiras.planning.reduction_loops import DividedLoop
+
+    Divided = DividedLoop | PartLoop | DividedColumns
 
 CTAS = 4
 """Policy: CTAs of a cluster. How many tile blocks there are is known at launch only: more CTAs gain
@@ -45,6 +53,15 @@ MANY = 7
 """Policy: half as many times as many tile blocks as a GPU has SMs fill it: an SM holds two of these
 CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
 (decision 0071 has a table).
+"""
+MANY_OF_COLUMNS = 2
+"""Policy: so many quarters of the number of SMs are enough tile blocks, where columns are divided:
+128 of them keep memory busy (decision 0078 has a table).
+"""
+CTAS_OF_COLUMNS = 2
+"""Policy: CTAs that divide columns: four of a cluster share an SM if they find room. Scans and
+argmax of 8192x8192 f16 in tiles of 64x256, us on one H200, with four: 119 and 133; in tiles of
+64x128 with two: 78 and 47.
 """
 MOST_BYTES = 64 * 1024
 """Policy: shared memory for what the CTAs of a cluster send to one of them."""
@@ -55,7 +72,8 @@ THREADS = 256
 @dataclass(frozen=True)
 class SplitReductionsPass(IrPass):
     """Divides a loop that adds up the columns of large tiles among the CTAs of a cluster; or one
-    over the parts of tiles that are too large for registers.
+    over the parts of tiles that are too large for registers; or the columns of a kernel that scans
+    or reduces tiles one after another.
 
     Before   %s = for %i in [0, %n) step 1 { carried + load };  %r = reduce %s;  store %r
     After    %s = for %i in [%rank, %n) step 4 { carried + load };  %r = reduce %s
@@ -77,15 +95,18 @@ class SplitReductionsPass(IrPass):
         for func in op.body.ops:
             if not isinstance(func, aa.FuncOp) or func.cluster_size > 1 or not _has_loop(func):
                 continue
+            from tileiras.planning.divided_columns import find_divided_columns
             from tileiras.planning.part_loops import find_part_loop
             from tileiras.planning.reduction_loops import find_divided_loop
             from tileiras.planning.strategy import drop_strategy
 
-            found = find_divided_loop(func) or find_part_loop(func)
+            found = find_divided_loop(func) or find_part_loop(func) or find_divided_columns(func)
             size = _cluster_size(func, found, target) if found is not None else 1
             if found is not None and size > 1:
-                _divide(found, size, MANY * target.performance.multiprocessors // 2)
+                _divide(func, found, size, target.performance.multiprocessors)
                 func.properties["cluster"] = IntegerAttr(size, i32)
+                if _stay_apart(found):
+                    func.properties["apart"] = UnitAttr()
                 drop_strategy(func)
                 ctx.remarks.add(_remark(func, found, size))
 
@@ -94,12 +115,15 @@ def _has_loop(func: aa.FuncOp) -> bool:
     return any(isinstance(op, aa.ForOp) for op in func.body.block.ops)
 
 
-def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark:
+def _remark(func: aa.FuncOp, found: Divided, size: int) -> Remark:
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
 
     what = "the iterations of a loop, and add up their sums"
     if isinstance(found, PartLoop):
         what = f"the {found.parts} parts of a tile"
+    if isinstance(found, DividedColumns):
+        what = "the columns of a tile"
     return remark_about(
         func,
         SplitReductionsPass.name,
@@ -108,13 +132,16 @@ def _remark(func: aa.FuncOp, found: DividedLoop | PartLoop, size: int) -> Remark
     )
 
 
-def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTarget) -> int:
+def _cluster_size(func: aa.FuncOp, found: Divided, target: GpuTarget) -> int:
     """CTAs of a cluster: what the target launches, a hint allows, and shared memory holds."""
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.hints import integer_hint
     from tileiras.planning.part_loops import PartLoop
 
     size = min(CTAS, target.max_cluster)
     most = integer_hint(func, "num_cta_in_cga") or target.max_cluster
+    if isinstance(found, DividedColumns):
+        return min(CTAS_OF_COLUMNS, size, most & -most, found.parts)
     if isinstance(found, PartLoop):
         return min(size, most & -most, found.parts & -found.parts)
     sent = sum(max(value_bytes(each.combined), THREADS * CELL_BYTES) for each in found.sums)
@@ -123,14 +150,26 @@ def _cluster_size(func: aa.FuncOp, found: DividedLoop | PartLoop, target: GpuTar
     return size
 
 
-def _divide(found: DividedLoop | PartLoop, size: int, many: int) -> None:
+def _stay_apart(found: Divided) -> bool:
+    """Whether CTAs of a cluster must not share an SM, though they would find room there."""
+    from tileiras.planning.divided_columns import DividedColumns
+
+    return isinstance(found, DividedColumns)
+
+
+def _divide(func: aa.FuncOp, found: Divided, size: int, multiprocessors: int) -> None:
     from tileiras.passes.nv_tileaa.divided_loops import divide, divide_parts
+    from tileiras.planning.divided_columns import DividedColumns
     from tileiras.planning.part_loops import PartLoop
 
-    if isinstance(found, PartLoop):
+    if isinstance(found, DividedColumns):
+        from tileiras.passes.nv_tileaa.column_parts import divide_columns
+
+        divide_columns(func, found, size, MANY_OF_COLUMNS * multiprocessors // 4)
+    elif isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
-        divide(found, size, many)
+        divide(found, size, MANY * multiprocessors // 2)
 
 
 __all__ = ["SplitReductionsPass"]

@@ -11,7 +11,9 @@ from tileiras.analysis.register_pressure import block_pressure, held_value
 from tileiras.codegen.target import GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
 from tileiras.planning.access import plan_pointer_access, plan_view_access
@@ -23,6 +25,11 @@ ELEMENTS_PER_WARP = 256
 COMBINED_BY_WARP = 1024
 """Policy: a warp gets up to so many if they are combined: then shuffles do, without waiting for
 others.
+"""
+GROUPS_BY_WARP = 512
+"""Policy: the same where a loop keeps maxima and sums of groups of columns: 16 elements a
+thread. Cross entropy f16, us on one H200 with 2 and 4 warps, tiles of 2048: 4096x128256 339
+and 305, 2048x32000 48.3 and 46.5, 16384x4096 45.6 and 47.9 (decision 0078).
 """
 EIGHT_WARPS_FROM = 16384
 """Policy: tiles of so many elements get eight warps."""
@@ -46,6 +53,13 @@ MOVED_BY_WARP, MANY_WARPS_FROM = 512, 8192
 element by element and store: 16 a thread; tiles of so many have 32. With more in each of fewer
 threads an SM holds too few warps to wait for memory. silu of 2^26 f16 in tiles of 8192, us on one
 H200 with 4 and 8 warps: 102 and 79 (decision 0071 has a table).
+"""
+MOVED_WORDS, MANY_WORDS_FROM = 8, 4096
+"""Policy: elements of a thread, in such kernels, where all that is moved is elements of 32 bits:
+two accesses of 16 bytes. us on one H200 with 4, 8, 16 and 32 warps, tiles of 4096, 2^26: sin 135.0,
+133.7, 131.0; gelu 134.2, 135.8, 131.7; pow 244, 201, 203; transposes of 32x128 147.5, 146.5, 144.6;
+of 8192: silu 135.9 (8), 131.1, 131.5. Elements of 16 bits lose in tiles of 4096: gelu 35.9 and 38.1
+with 4 and 8 (decision 0078).
 """
 SCANNED = 2
 """Policy: times as large as others count tiles that are scanned: prefixes of parts lie beside."""
@@ -116,7 +130,9 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     if largest >= EIGHT_WARPS_FROM:
         return 8
     if any(
-        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM) or adds_up_columns(op)
+        only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM)
+        or adds_up_columns(op)
+        or _scans_rows_in_pairs(op)
         for op in operations
     ):
         return 8
@@ -125,6 +141,21 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     while warps < 4 and warps * share < largest:
         warps *= 2
     return warps
+
+
+def _scans_rows_in_pairs(op: Operation) -> bool:
+    """Whether a loop scans two tiles along their rows in each iteration (`join-iterations`): they
+    are one of twice the size.
+    """
+    if not isinstance(op, aa.ForOp):
+        return False
+    dims = [inner.dim.value.data for inner in op.body.block.ops if isinstance(inner, aa.ScanOp)]
+    accesses = (aa.TiledLoadOp, aa.ReadStageOp)
+    loads = [inner for inner in op.body.block.ops if isinstance(inner, accesses)]
+    if len(dims) < 2 or len(loads) < 2:
+        return False
+    views = [view_type_of(load.view) for load in loads]
+    return all(view.memref.strides[view.dim_map[dims[0]]] == 1 for view in views)
 
 
 def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
@@ -139,11 +170,29 @@ def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
         if op.regions and op is not func or isinstance(op, aa.ProductOp):
             return 1
         largest = max(largest, *map(_elements, op.results), 1)
+    most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
+    if largest >= MANY_WORDS_FROM and _moves_words(func):
+        return min(MOST_WARPS, most, largest // (32 * MOVED_WORDS))
     if largest < MANY_WARPS_FROM:
         return 1
-    most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
     share = MOVED_BY_WARP if largest > MANY_WARPS_FROM else 2 * MOVED_BY_WARP
     return min(MOST_WARPS, most, largest // share)
+
+
+def _moves_words(func: aa.FuncOp) -> bool:
+    """Whether all tiles that a kernel loads and stores have elements of 32 bits."""
+    sizes: set[int] = set()
+    for op in func.walk():
+        match op:
+            case aa.TiledLoadOp() | aa.TiledStoreOp():
+                sizes.add(storage_bytes(view_type_of(op.view).memref.element_type))
+            case aa.LoadOp():
+                sizes.add(storage_bytes(element_of(op.result)))
+            case aa.StoreOp():
+                sizes.add(storage_bytes(element_of(op.value)))
+            case _:
+                pass
+    return sizes == {WORD_BYTES}
 
 
 def _with_work(func: aa.FuncOp) -> int:
@@ -228,7 +277,8 @@ def _for_reading_again(func: aa.FuncOp) -> int:
     warps = 1
     for op in func.walk():
         is_load = isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)
-        if not is_load or not isinstance(op.parent_op(), aa.ForOp):
+        loop = op.parent_op()
+        if not is_load or not isinstance(loop, aa.ForOp) or REMAINDER in loop.attributes:
             continue
         found = loops.setdefault(memref_of(op.view), {})
         found[op.parent_op()] = None
@@ -248,7 +298,17 @@ def _longest_combined(operations: list[Operation]) -> int:
             for operand in op.operands:
                 if isinstance(operand.type, TensorType):
                     longest = max(longest, operand.type.get_shape()[op.dim.value.data])
+        if isinstance(op, aa.ReduceOp) and _keeps_groups(op):
+            longest = max(longest, GROUPS_BY_WARP)
     return longest
+
+
+def _keeps_groups(op: aa.ReduceOp) -> bool:
+    """Whether a loop keeps what it combines of groups of columns (`join-iterations`)."""
+    loop, made = op.parent_op(), op.operands[0].owner
+    if not isinstance(loop, aa.ForOp) or not isinstance(made, aa.ReshapeOp):
+        return False
+    return any(arg.type == op.results[0].type for arg in loop.body.block.args)
 
 
 def _elements(value: SSAValue) -> int:

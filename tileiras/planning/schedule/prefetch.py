@@ -276,6 +276,8 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     registers = block_pressure(loop.body.block, free) // threads + WORK_REGISTERS
     ctas = min(MOST_CTAS, 32 * target.max_warps_per_sm // threads)
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
+    if func.apart is not None:
+        return 1
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)

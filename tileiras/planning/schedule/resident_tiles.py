@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.schedule import is_repeatable
+from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.errors import required
 from tileiras.planning.hints import latency_hint
@@ -31,8 +32,12 @@ MOST_BYTES = 64 << 10
 MOST_ELEMENTS = 16384
 """Policy: of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost.
 """
-MOST_STAGES = 16
-"""Policy: tiles of a row that are kept."""
+MOST_STAGES, MOST_NARROW_STAGES = 16, 8
+"""Policy: tiles of a row that are kept, and of elements of less than 32 bits: their CTAs have half
+the threads, and an SM should hold many. Layer norm, bf16 in tiles of 1024, us on one H200 with 16
+and 8: 65536x4096 423 and 318, 16384x2048 69.4 and 48.7, 4096x8192 58.3 and 48.6, but 8192x16384 270
+and 299; f32 32768x4096 376 and 299, but 8192x16384 418 and 536 (decision 0078).
+"""
 MOST_CTAS = 8
 """Policy: tile blocks that an SM holds where they are clusters."""
 LEAST_CTAS = 3
@@ -43,6 +48,8 @@ and 64, 53 us.
 MOST_DISTANCE = 8
 """Policy: iterations ahead at most: each is written out before the loop."""
 
+WORD_BITS = 32
+"""Fixed: of a register."""
 LEAST_STAGES = 4
 """Policy: a circular buffer of fewer keeps too little of a row."""
 
@@ -84,7 +91,8 @@ def plan_resident_tiles(
     if not stage:
         return None
     longest = max(_elements(row[0][1]) for row in rows)
-    stages = min(MOST_STAGES, MOST_BYTES // stage, MOST_ELEMENTS // longest)
+    most = min(_most_stages(row[0][1]) for row in rows)
+    stages = min(most, MOST_BYTES // stage, MOST_ELEMENTS // longest)
     rows = [row for row in rows if _step_of(row[0][0], stages) is not None]
     if stages < LEAST_STAGES or not rows:
         return None
@@ -117,6 +125,12 @@ def _beside(loads: Sequence[PipelinedLoad], buffers: Container[Operation]) -> li
     1111, 65536x8192 690 and 603; with rows of 64 KB, which find no room, 181 and 213 (decision 71).
     """
     return [load for load in loads if load.op not in buffers and not load.shared]
+
+
+def _most_stages(load: PipelinedLoad) -> int:
+    """Tiles of a row that are kept, at most."""
+    bits = storage_bits(view_type_of(load.op.view).memref.element_type)
+    return MOST_NARROW_STAGES if bits < WORD_BITS else MOST_STAGES
 
 
 def _elements(load: PipelinedLoad) -> int:

@@ -79,7 +79,7 @@ def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
     """How iterations of a loop become one, None if that would not give the same."""
     if not _counts_one_by_one(loop):
         return None
-    reading = _Reading(loop)
+    reading = IterationReading(loop)
     try:
         reading.read()
     except CannotJoinError:
@@ -95,7 +95,7 @@ def _counts_one_by_one(loop: aa.ForOp) -> bool:
     return is_one and loop.takes_over is None
 
 
-class _Reading:
+class IterationReading:
     """Goes through the body of a loop in program order."""
 
     def __init__(self, loop: aa.ForOp):
@@ -223,7 +223,7 @@ class _Reading:
         powers = [user for user in users if _makes_powers(user, op.result)]
         if factor is None or not maxima or len(maxima) + len(powers) < len(users):
             return
-        if _is_plain(op) and all(map(_is_plain, powers)) and _is_positive(factor, self.found.late):
+        if is_plain(op) and all(map(is_plain, powers)) and _is_positive(factor, self.found.late):
             self.found.scaled[op] = tile
 
     def _is_maximum(self, op: Operation) -> bool:
@@ -231,7 +231,7 @@ class _Reading:
         if not isinstance(op, aa.ReduceOp) or len(op.arguments) != 1:
             return False
         along = self.dims.get(op.arguments[0]) == op.dim.value.data
-        return along and _body_is(op, aa.MaxFOp)
+        return along and body_is(op, aa.MaxFOp)
 
     def _load(self, op: aa.TiledLoadOp) -> Meaning:
         """A tile; larger along the dim whose index is the number of the iteration."""
@@ -261,7 +261,7 @@ class _Reading:
         meaning = self._of(source)
         if meaning.kind is Kind.FIXED:
             return FIXED
-        is_sum, is_maximum = _body_is(op, aa.AddFOp), _body_is(op, aa.MaxFOp)
+        is_sum, is_maximum = body_is(op, aa.AddFOp), body_is(op, aa.MaxFOp)
         if self.dims.get(source) != op.dim.value.data:
             self._widen(op)
             if meaning.kind is Kind.TILE or (meaning.kind is Kind.POWER and is_sum):
@@ -336,7 +336,7 @@ def _is_positive(factor: Factor, asked: list[SSAValue]) -> bool:
     return True
 
 
-def _body_is(op: aa.ReduceOp, function: type[Operation]) -> bool:
+def body_is(op: aa.ReduceOp, function: type[Operation]) -> bool:
     """Whether a reduction applies one function and nothing else."""
     body = list(op.body.block.ops)
     return len(body) == _BODY_OPS and isinstance(body[0], function)
@@ -349,7 +349,7 @@ def _makes_powers(op: Operation, value: SSAValue) -> bool:
     return all(isinstance(use.operation, aa.Exp2Op | aa.ExpOp) for use in op.result.uses)
 
 
-def _is_plain(op: Operation) -> bool:
+def is_plain(op: Operation) -> bool:
     """Whether an operation rounds to the nearest number."""
     is_nearest = op.properties.get("rounding_mode") == _NEAREST
     return is_nearest and "flush_to_zero" not in op.properties

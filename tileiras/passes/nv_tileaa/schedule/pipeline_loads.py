@@ -42,6 +42,7 @@ from tileiras.dialects.cuda_tile.types import TileType
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.nesting import enclosing
 from tileiras.dialects.nv_tileaa.schedule import (
+    REMAINDER,
     PrefetchAttr,
     erase_schedule,
     loop_schedule,
@@ -322,6 +323,7 @@ class _PipelinedLoop(ScalarBuilder):
             operands=operands,
             result_types=[*(result.type for result in loop.results), *(v.type for v in initial)],
             properties=dict(loop.properties),
+            attributes={k: v for k, v in loop.attributes.items() if k == REMAINDER},
             regions=[Region(block)],
             location=loop.location,
         )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+TALL_WARPGROUPS = 2
+"""Fixed: that compute the rows of two tile blocks of one warpgroup."""
+
 
 @dataclass(frozen=True)
 class TilesPerCtaPass(IrPass):
@@ -130,6 +133,8 @@ def _rewritten(
     plan = would_specialise(changed, target) if changed is not None else None
     if changed is None or plan is None or plan.shape.ctas > 1:
         return None
+    if way is Way.TALL:
+        return changed if plan.warpgroups == TALL_WARPGROUPS else None
     if way is Way.PARTS:
         return changed if plan.warpgroups > 1 else None
     if way is not Way.ROWS:
@@ -149,6 +154,10 @@ def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+    if way is Way.TALL:
+        from tileiras.passes.nv_tileaa.rows_of_blocks import with_rows_of_blocks
+
+        return with_rows_of_blocks(func, target.performance)
     if way is Way.GATHERED:
         changed = _gathered(func, target)
     else:

@@ -83,6 +83,12 @@ def _fill(
         )
         return
     place_body(consumer, entry, body)
+    if any(isinstance(op, aa.SelectOp) and op.end_of_rows is not None for op in source.ops):
+        from tileiras.passes.nv_tileaa_to_nv_tileas.roles.absent_rows import (
+            leave_out_absent_rows,
+        )
+
+        leave_out_absent_rows(body)
 
 
 def _place_with_products(

@@ -1,0 +1,170 @@
+"""Two neighbouring tile blocks of few rows as one of twice the rows, where the grid is large.
+
+    %p = program_id 0                         %both = the grid fills the GPU, and block %p + 1 is there
+    %q = load %Q[%p, 0] of 64 rows        ->  %q = load %Q[%p, 0] of 128 rows, in steps of 64
+    for { .. }; store %o, %O[%p, 0]           for { .. of 128 rows }
+                                              store %o, %O[%p, 0], of which the rows end behind
+                                              those of %p, or where %both holds with the memory
+
+Half of the tile blocks have nothing to do then and leave. Where a tile block stays alone its second
+warpgroup has no rows and does nothing (`roles/absent_rows`): so small grids fill as many SMs as
+before.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, UnitAttr, i1, i32
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import Rewriter
+
+from tileiras.codegen.target import Performance
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
+from tileiras.dialects.cuda_tile.constants import DenseAttr
+from tileiras.dialects.cuda_tile.types import TileType
+from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
+from tileiras.errors import InternalError
+from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
+from tileiras.passes.rewriting import erase_op
+from tileiras.planning.hints import integer_hint
+from tileiras.planning.strategy import without_strategy
+from tileiras.planning.tile_scheduler.joinable import TILES
+from tileiras.planning.tile_scheduler.rows_of_blocks import (
+    RowsOfBlocks,
+    rows_of_blocks,
+    size_operand,
+)
+
+_SIGNED = SignednessAttr(Signedness.SIGNED)
+
+
+def with_rows_of_blocks(func: aa.FuncOp, performance: Performance) -> aa.FuncOp | None:
+    """A copy of a kernel whose tile blocks compute the rows of two; None if rows cannot be told
+    apart from what both have in common.
+    """
+    changed = without_strategy(func)
+    found = rows_of_blocks(changed)
+    if found is None:
+        return None
+    _Writer(changed, found, performance).write()
+    return changed
+
+
+class _Writer:
+    """Changes a kernel in place."""
+
+    def __init__(self, func: aa.FuncOp, found: RowsOfBlocks, performance: Performance):
+        self.func, self.found = func, found
+        self.performance = performance
+        self.builder = ScalarBuilder()
+        self.builder.location = func.location
+
+    def write(self) -> None:
+        """Numbers tile blocks, and gives all that has rows twice as many."""
+        own, start = self.found.number, self.func.body.block.first_op
+        if start is None:
+            raise InternalError("a kernel has no end", where="tiles-per-cta")
+        first, both = self._number(self.builder.place(aa.GetProgramIdOp, 0))
+        own.replace_all_uses_with(first)
+        erase_op(own.op)
+        self.builder.put_before(start)
+        for access in self.found.accesses:
+            self._widen(access, first, both)
+        for value, (dim,) in list(self.found.cut.dims.items()):
+            _double(value, dim)
+        _halve_occupancy(self.func)
+
+    def _number(self, own: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The number of the (first) tile block, and whether there is a second one; others leave.
+
+        As many tile blocks as SMs have one each, and more of them two.
+        """
+        builder, less = self.builder, ComparisonPredicate.LESS_THAN
+        counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in range(3)]
+        total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
+        alone = builder.integer(self.performance.multiprocessors, i32)
+        pays = self._compare(ComparisonPredicate.GREATER_THAN, total, alone)
+        doubled = builder.scaled(own, TILES)
+        first = builder.emit(aa.SelectOp, [pays, doubled, own], [i32]).results[0]
+        following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
+        is_there = self._compare(less, following, counts[0])
+        both = builder.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
+        leaves = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, first, counts[0])
+        then = Block([aa.ReturnOp.create(location=builder.location)])
+        builder.only_if(leaves, then)
+        return first, both
+
+    def _compare(self, how: ComparisonPredicate, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": _SIGNED}
+        return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
+
+    def _widen(
+        self, op: aa.TiledLoadOp | aa.TiledStoreOp, first: SSAValue, both: SSAValue
+    ) -> None:
+        """A load or store of twice the rows, from those of the first tile block on."""
+        [dim] = self.found.cut.dims_of(op)
+        view, memref = view_type_of(op.view), memref_of(op.view)
+        tile = list(view.tile_shape)
+        rows = tile[dim]
+        tile[dim] *= TILES
+        kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
+        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
+        self.builder.block, self.builder.location = Block(), op.location
+        base = memref.result
+        if isinstance(op, aa.TiledStoreOp):
+            base = self._ending(op, memref, view.dim_map[dim], rows, first, both)
+        made = self.builder.emit(aa.BlockTileOp, [base], [type]).results[0]
+        self.builder.put_before(op)
+        op.operands[list(op.operands).index(op.view)] = made
+
+    def _ending(
+        self,
+        op: aa.TiledStoreOp,
+        memref: aa.MakeMemRefOp,
+        axis: int,
+        rows: int,
+        first: SSAValue,
+        both: SSAValue,
+    ) -> SSAValue:
+        """The memory that is stored to, of which the rows of a tile block alone end behind its own."""
+        builder, at = self.builder, size_operand(op, axis)
+        if at is None:
+            raise InternalError("a size that is known", where="tiles-per-cta")
+        copy = memref.clone()
+        whole = copy.operands[at]
+        type = whole.type
+        following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
+        end = builder.converted(builder.scaled(following, rows), type, signed=True)
+        least = builder.emit(aa.MinIOp, [end, whole], [type], {"signedness": _SIGNED}).results[0]
+        how = {"end_of_rows": UnitAttr()}
+        limit = builder.emit(aa.SelectOp, [both, whole, least], [type], how).results[0]
+        copy.operands[at] = limit
+        builder.block.add_op(copy)
+        return copy.results[0]
+
+
+def _double(value: SSAValue, dim: int) -> None:
+    """Gives a tile twice the rows."""
+    if not isinstance(value.type, TensorType):
+        return
+    shape = list(value.type.get_shape())
+    shape[dim] *= TILES
+    made = Rewriter.replace_value_with_new_type(value, TensorType(value.type.element_type, shape))
+    op = made.owner
+    if isinstance(op, aa.ConstantOp):
+        tile = TileType(op.value.type.element_type, shape)
+        op.properties["value"] = DenseAttr(tile, op.value.raw.data)
+
+
+def _halve_occupancy(func: aa.FuncOp) -> None:
+    """As many tile blocks share an SM, in half as many CTAs."""
+    asked = integer_hint(func, "occupancy")
+    if asked is not None and func.hints is not None:
+        hint = IntegerAttr(max(1, asked // TILES), i32)
+        func.hints = DictionaryAttr({**func.hints.data, "occupancy": hint})

@@ -1,0 +1,82 @@
+"""Two tile blocks of 64 queries as one of 128, on the PTX machine: values, and the second warpgroup
+that has no rows.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.kernels.other_targets import set_multiprocessors
+from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
+from tileiras.driver import compile_module
+from tileiras.interpreter.ptx import run_ptx
+from tileiras.interpreter.ptx.errors import PtxRuntimeError
+from tileiras.options import CompileOptions
+
+ROWS, SCALE = 64, 0.125
+TILES = ((64, 128), (128, 128), (32, 128), (64, 256))
+"""Columns of a tile of keys, and the depth of heads."""
+
+
+def compiled(columns: int, depth: int, share: int = 1) -> str:
+    """PTX of full attention with 64 rows a tile block."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    source = softmax_attention("full", ROWS, columns, depth, share)
+    return compile_module(source, options).output.decode()
+
+
+def difference(text: str, length: int, depth: int, blocks: int, share: int = 1) -> float:
+    """How far the results of two heads are from float64."""
+    arguments, grid = attention_arguments(ROWS, length, depth, share, (blocks,))
+    arguments[-1] = SCALE
+    queries, keys, values = (
+        bits.view(np.float16).astype(float).reshape(heads, -1, depth)
+        for bits, heads in zip(arguments[:RESULT], (2, 2 // share, 2 // share), strict=True)
+    )
+    keys, values = (np.repeat(each, share, axis=0)[:, :length] for each in (keys, values))
+    scores = queries @ keys.transpose(0, 2, 1) * SCALE
+    weights = np.exp2(scores - scores.max(axis=2, keepdims=True))
+    wanted = weights @ values / weights.sum(axis=2, keepdims=True)
+    run_ptx(text, arguments, grid)
+    found = arguments[RESULT].view(np.float16).astype(float).reshape(wanted.shape)
+    return float(np.abs(found - wanted).max())
+
+
+@pytest.mark.parametrize("tile", TILES, ids=str)
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_neighbours_are_one(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, tile: tuple[int, int]
+) -> None:
+    """With two multiprocessors one block a head is alone; of three the last one is."""
+    set_multiprocessors(monkeypatch, 2)
+    columns, depth = tile
+    text = compiled(columns, depth)
+    assert "mbarrier.arrive_drop" in text
+    assert difference(text, 3 * columns, depth, blocks) < 2e-3
+
+
+def test_tile_blocks_of_a_small_grid_stay_alone() -> None:
+    """Fewer than the GPU has multiprocessors: second warpgroups have no rows."""
+    text = compiled(64, 128, 2)
+    assert difference(text, 320, 128, 3, 2) < 2e-3
+
+
+@pytest.mark.parametrize("length", [64, 128])
+def test_short_loops(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """Of one tile of keys, and of one pair of them."""
+    set_multiprocessors(monkeypatch, 1)
+    text = compiled(64, 128)
+    for blocks in (1, 2, 3):
+        assert difference(text, length, 128, blocks) < 2e-3
+
+
+def test_machine_finds_that_a_warpgroup_does_not_leave() -> None:
+    """Without dropping out the producer waits for a warpgroup that takes no stages."""
+    text = compiled(64, 128)
+    dropping = re.compile(r"@%p\d+ mbarrier\.arrive_drop[^\n]*\n")
+    assert len(dropping.findall(text)) >= 5
+    with pytest.raises(PtxRuntimeError):
+        difference(dropping.sub("\n", text), 640, 128, 1)

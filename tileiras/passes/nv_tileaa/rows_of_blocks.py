@@ -1,10 +1,10 @@
 """Two neighbouring tile blocks of few rows as one of twice the rows, where the grid is large.
 
-    %p = program_id 0                         %both = the grid fills the GPU, and block %p + 1 is there
-    %q = load %Q[%p, 0] of 64 rows        ->  %q = load %Q[%p, 0] of 128 rows, in steps of 64
-    for { .. }; store %o, %O[%p, 0]           for { .. of 128 rows }
-                                              store %o, %O[%p, 0], of which the rows end behind
-                                              those of %p, or where %both holds with the memory
+    %p = program_id 0                     %both = the grid is large, and block %p + 1 is there
+    %q = load %Q[%p, 0] of 64 rows    ->  %q = load %Q[%p, 0] of 128 rows, in steps of 64
+    for { .. }; store %o, %O[%p, 0]       for { .. of 128 rows }
+                                          store %o, %O[%p, 0], of which the rows end behind
+                                          those of %p, or where %both holds with the memory
 
 Half of the tile blocks have nothing to do then and leave. Where a tile block stays alone its second
 warpgroup has no rows and does nothing (`roles/absent_rows`): so small grids fill as many SMs as
@@ -104,9 +104,7 @@ class _Writer:
         properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": _SIGNED}
         return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
 
-    def _widen(
-        self, op: aa.TiledLoadOp | aa.TiledStoreOp, first: SSAValue, both: SSAValue
-    ) -> None:
+    def _widen(self, op: aa.TiledLoadOp | aa.TiledStoreOp, first: SSAValue, both: SSAValue) -> None:
         """A load or store of twice the rows, from those of the first tile block on."""
         [dim] = self.found.cut.dims_of(op)
         view, memref = view_type_of(op.view), memref_of(op.view)
@@ -132,7 +130,7 @@ class _Writer:
         first: SSAValue,
         both: SSAValue,
     ) -> SSAValue:
-        """The memory that is stored to, of which the rows of a tile block alone end behind its own."""
+        """The memory that is stored to; its rows end behind those of a tile block that is alone."""
         builder, at = self.builder, size_operand(op, axis)
         if at is None:
             raise InternalError("a size that is known", where="tiles-per-cta")

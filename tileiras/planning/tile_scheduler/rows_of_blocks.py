@@ -128,9 +128,7 @@ def _is_wide(op: Operation, cut: ProductCut) -> bool:
     return op in cut.sinks or any(result in cut.dims for result in op.results)
 
 
-def _follows(
-    op: aa.TiledLoadOp | aa.TiledStoreOp, cut: ProductCut, number: OpResult
-) -> bool:
+def _follows(op: aa.TiledLoadOp | aa.TiledStoreOp, cut: ProductCut, number: OpResult) -> bool:
     """Whether the rows of the next tile block come behind those of a load or store, and the memory
     that is stored to has a size that is known when the kernel runs.
     """

@@ -8,7 +8,7 @@
 | `gathered` | a tile a block, of gathered rows | tile blocks divide all; one program |
 | `program` | a tile a block | half of the tile blocks; one program for two tiles and for one |
 | `blocks` | a tile a block | half of the tile blocks; a program for two tiles, and one for one |
-| `tall` | attention, a tile of few rows a block | half of the tile blocks; two as one of twice the rows |
+| `tall` | attention, 64 rows a block | half of the tile blocks; two as one of twice the rows |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
 
 The first way that pays is taken. What pays follows from the plan for one tile, and from what two

@@ -83,22 +83,37 @@ class _Writer:
     def _number(self, own: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The number of the (first) tile block, and whether there is a second one; others leave.
 
-        As many tile blocks as SMs have one each, and more of them two.
+        Two at once are computed until at most one is left for each SM: these are alone.
         """
-        builder, less = self.builder, ComparisonPredicate.LESS_THAN
+        builder, sms = self.builder, self.performance.multiprocessors
         counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in range(3)]
+        row = builder.place(aa.GetProgramIdOp, 2)
+        row = builder.binary(aa.MulIOp, row, counts[1])
+        row = builder.binary(aa.AddIOp, row, builder.place(aa.GetProgramIdOp, 1))
+        start = builder.binary(aa.MulIOp, row, counts[0])
         total = builder.binary(aa.MulIOp, builder.binary(aa.MulIOp, *counts[:2]), counts[2])
-        alone = builder.integer(self.performance.multiprocessors, i32)
-        pays = self._compare(ComparisonPredicate.GREATER_THAN, total, alone)
-        doubled = builder.scaled(own, TILES)
-        first = builder.emit(aa.SelectOp, [pays, doubled, own], [i32]).results[0]
-        following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
-        is_there = self._compare(less, following, counts[0])
-        both = builder.emit(aa.AndIOp, [pays, is_there], [i1]).results[0]
+        wave = builder.integer(TILES * sms, i32)
+        rest = builder.emit(aa.RemIOp, [total, wave], [i32], {"signedness": _SIGNED}).results[0]
+        fits = self._compare(
+            ComparisonPredicate.LESS_THAN_OR_EQUAL, rest, builder.integer(sms, i32)
+        )
+        whole = self._chosen(fits, builder.binary(aa.SubIOp, total, rest), total)
+        left = builder.binary(aa.SubIOp, whole, start)
+        zero, how = builder.integer(0, i32), {"signedness": _SIGNED}
+        left = builder.emit(aa.MaxIOp, [left, zero], [i32], how).results[0]
+        left = builder.emit(aa.MinIOp, [left, counts[0]], [i32], how).results[0]
+        pairs = builder.emit(aa.ShRIOp, [left, builder.integer(1, i32)], [i32], how).results[0]
+        both = self._compare(ComparisonPredicate.LESS_THAN, own, pairs)
+        alone = builder.binary(aa.AddIOp, own, pairs)
+        first = self._chosen(both, builder.scaled(own, TILES), alone)
         leaves = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, first, counts[0])
         then = Block([aa.ReturnOp.create(location=builder.location)])
         builder.only_if(leaves, then)
         return first, both
+
+    def _chosen(self, condition: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
+        """One number where a condition holds, else the other."""
+        return self.builder.emit(aa.SelectOp, [condition, one, other], [one.type]).results[0]
 
     def _compare(self, how: ComparisonPredicate, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": _SIGNED}

@@ -25,6 +25,7 @@ from tileiras.planning.resources.cta import PRODUCER_REGISTERS, ROWS_PER_WARPGRO
 from tileiras.planning.schedule.costs import kind_of_work
 
 _SMALL_BITS = 8
+"""Fixed: of an element of f8."""
 
 BYTES = 256
 """Policy: of a key of 128 elements. Copies of longer ones leave producers too few registers to look

@@ -86,11 +86,12 @@ def _is_attention(plan: RolePlan) -> bool:
         return False
     if not any(planned.lhs is None for planned in dots):
         return False
-    return all(map(_is_light, dict.fromkeys(op_block(planned.dot) for planned in dots)))
+    powers = [_powers(block) for block in dict.fromkeys(op_block(dot.dot) for dot in dots)]
+    return max(powers) == 1
 
 
-def _is_light(block: Block) -> bool:
-    """Whether a block computes one power of an element of scores, and nothing else as dear."""
+def _powers(block: Block) -> int:
+    """How many powers, or operations as dear, a block computes of an element of scores."""
     scores = [dot.result for dot in block.ops if isinstance(dot, aa.DotOp)]
     size = min(prod(shape_of(score)) for score in scores)
     dear = (
@@ -98,7 +99,7 @@ def _is_light(block: Block) -> bool:
         for op in block.ops
         if isinstance(op, ElementwiseOp) and kind_of_work(op) in (Work.SPECIAL, Work.ROUTINE)
     )
-    return sum(prod(shape_of(op.results[0])) >= size for op in dear) <= 1
+    return sum(prod(shape_of(op.results[0])) >= size for op in dear)
 
 
 def _key_bytes(plan: RolePlan) -> int:

@@ -28,9 +28,12 @@ def compiled(columns: int, depth: int, share: int = 1) -> str:
     return compile_module(source, options).output.decode()
 
 
-def difference(text: str, length: int, depth: int, blocks: int, share: int = 1) -> float:
-    """How far the results of two heads are from float64."""
-    arguments, grid = attention_arguments(ROWS, length, depth, share, (blocks,))
+def difference_of(
+    kind: str, text: str, length: int, tile: tuple[int, int], blocks: int, share: int = 1
+) -> float:
+    """How far the results of two heads are from float64; a tile has rows and a depth."""
+    rows, depth = tile
+    arguments, grid = attention_arguments(rows, length, depth, share, (blocks,))
     arguments[-1] = SCALE
     queries, keys, values = (
         bits.view(np.float16).astype(float).reshape(heads, -1, depth)
@@ -38,11 +41,19 @@ def difference(text: str, length: int, depth: int, blocks: int, share: int = 1) 
     )
     keys, values = (np.repeat(each, share, axis=0)[:, :length] for each in (keys, values))
     scores = queries @ keys.transpose(0, 2, 1) * SCALE
+    if kind == "causal":
+        is_seen = np.arange(queries.shape[1])[:, None] >= np.arange(length)
+        scores = np.where(is_seen, scores, -np.inf)
     weights = np.exp2(scores - scores.max(axis=2, keepdims=True))
     wanted = weights @ values / weights.sum(axis=2, keepdims=True)
     run_ptx(text, arguments, grid)
     found = arguments[RESULT].view(np.float16).astype(float).reshape(wanted.shape)
     return float(np.abs(found - wanted).max())
+
+
+def difference(text: str, length: int, depth: int, blocks: int, share: int = 1) -> float:
+    """The same of full attention with 64 rows a tile block."""
+    return difference_of("full", text, length, (ROWS, depth), blocks, share)
 
 
 @pytest.mark.parametrize("tile", TILES, ids=str)

@@ -1,0 +1,47 @@
+"""Kept tensor maps and late warpgroups of attention on the PTX machine; no slot is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.interpreter.ptx.test_rows_of_blocks import difference_of
+from tests.kernels.softmax_attention import softmax_attention
+from tileiras.driver import compile_module
+from tileiras.options import CompileOptions
+
+KERNELS = (
+    ("full", 128, 128, 128),
+    ("full", 128, 64, 64),
+    ("causal", 128, 128, 128),
+    # Two CTAs on an SM: no prologue fill, so that the first warp could claim a slot, too.
+    ("full", 64, 128, 64),
+)
+SLOTS = 4
+"""Of an SM, for tensor maps."""
+
+
+def compiled(kind: str, rows: int, columns: int, depth: int) -> str:
+    """PTX of attention."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    return compile_module(softmax_attention(kind, rows, columns, depth), options).output.decode()
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_more_ctas_than_slots(kernel: tuple[str, int, int, int]) -> None:
+    """Each gives its slot back, or needs none: the machine's CTAs are all on one SM."""
+    kind, rows, columns, depth = kernel
+    text = compiled(*kernel)
+    blocks = SLOTS
+    length = blocks * rows if kind == "causal" else 3 * columns
+    assert difference_of(kind, text, length, (rows, depth), blocks) < 2e-3
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_warpgroups_meet_once_in_front_of_the_loop(kernel: tuple[str, int, int, int]) -> None:
+    text = compiled(*kernel)
+    waits = re.findall(r"bar\.sync\s+9, 256", text)
+    arrivals = re.findall(r"bar\.arrive\s+9, 256", text)
+    is_late = kernel[1] == 128
+    assert len(waits) == len(arrivals) == int(is_late)

@@ -41,7 +41,8 @@ class TilesPerCtaPass(IrPass):
     one that gathers rows and scatters those of its results, by one program for two tiles and one
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
-    the columns. No tile block of a loop has more to do than before: if in the last round there are
+    the columns. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
+    (`rows_of_blocks.py`). No tile block of a loop has more to do than before: if in the last round there are
     no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
@@ -76,7 +77,7 @@ class TilesPerCtaPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
-    is_one = func.two_tiles is not None and func.two_tiles.data == "rows"
+    is_one = func.two_tiles is None or func.two_tiles.data == "rows"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,

@@ -42,8 +42,8 @@ class TilesPerCtaPass(IrPass):
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
     the columns. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
-    (`rows_of_blocks.py`). No tile block of a loop has more to do than before: if in the last round there are
-    no more tiles than tile blocks, each block computes one.
+    (`rows_of_blocks.py`). No tile block of a loop has more to do than before: if in the last round
+    there are no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {

@@ -53,7 +53,7 @@ def start_of(func: aa.FuncOp) -> str:
         # Producers have no registers left.
         ("full", 128, 64, 256, False, NOTHING),
         # A grid of few blocks, whose warps have copies of few rows.
-        ("full", 16, 128, 128, False, NOTHING),
+        ("full", 16, 64, 128, False, NOTHING),
     ],
 )
 def test_which_start_late(

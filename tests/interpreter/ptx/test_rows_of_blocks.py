@@ -84,6 +84,17 @@ def test_short_loops(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
         assert difference(text, length, 128, blocks) < 2e-3
 
 
+@pytest.mark.parametrize("rows", [16, 32])
+def test_few_rows_are_64(rows: int) -> None:
+    """Of several blocks of rows: those behind a tile's are another block's, which stores them."""
+    options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
+    source = softmax_attention("full", rows, 128, 128)
+    text = compile_module(source, options).output.decode()
+    assert "wgmma.mma_async" in text
+    for blocks in (1, 5):
+        assert difference_of("full", text, 384, (rows, 128), blocks) < 2e-3
+
+
 def test_machine_finds_that_a_warpgroup_does_not_leave() -> None:
     """Without dropping out the producer waits for a warpgroup that takes no stages."""
     text = compiled(64, 128)

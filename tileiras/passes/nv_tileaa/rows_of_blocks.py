@@ -13,8 +13,16 @@ before.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, TensorType, UnitAttr, i1, i32
-from xdsl.ir import Block, SSAValue
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    TensorType,
+    UnitAttr,
+    i1,
+    i32,
+)
+from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from tileiras.codegen.target import Performance
@@ -36,7 +44,8 @@ from tileiras.planning.hints import integer_hint
 from tileiras.planning.strategy import without_strategy
 from tileiras.planning.tile_scheduler.joinable import TILES
 from tileiras.planning.tile_scheduler.rows_of_blocks import (
-    RowsOfBlocks,
+    MoreRows,
+    more_rows,
     rows_of_blocks,
     size_operand,
 )
@@ -52,40 +61,113 @@ def with_rows_of_blocks(func: aa.FuncOp, performance: Performance) -> aa.FuncOp 
     found = rows_of_blocks(changed)
     if found is None:
         return None
-    _Writer(changed, found, performance).write()
+    _TwoBlocks(changed, found, TILES).write(found.number, performance)
     return changed
 
 
-class _Writer:
-    """Changes a kernel in place."""
+def with_whole_rows(func: aa.FuncOp, rows: int) -> aa.FuncOp | None:
+    """A copy of a kernel whose tiles have so many rows, of which it stores those that it had."""
+    changed = without_strategy(func)
+    found = more_rows(changed)
+    if found is None:
+        return None
+    access = found.accesses[0]
+    [dim] = found.cut.dims_of(access)
+    factor = rows // view_type_of(access.view).tile_shape[dim]
+    _MoreRows(changed, found, factor).widen_all(None)
+    return changed
 
-    def __init__(self, func: aa.FuncOp, found: RowsOfBlocks, performance: Performance):
-        self.func, self.found = func, found
-        self.performance = performance
+
+class _MoreRows:
+    """Gives tiles more rows, in place."""
+
+    def __init__(self, func: aa.FuncOp, found: MoreRows, factor: int):
+        self.func, self.found, self.factor = func, found, factor
         self.builder = ScalarBuilder()
         self.builder.location = func.location
 
-    def write(self) -> None:
+    def widen_all(self, both: SSAValue | None) -> None:
+        """All that has rows; where `both` holds those behind the first ones are stored, too."""
+        for access in self.found.accesses:
+            self._widen(access, both)
+        for value, (dim,) in list(self.found.cut.dims.items()):
+            self._enlarge(value, dim)
+
+    def _widen(self, op: aa.TiledLoadOp | aa.TiledStoreOp, both: SSAValue | None) -> None:
+        """A load or store of more rows, from the first ones on."""
+        [dim] = self.found.cut.dims_of(op)
+        view, memref = view_type_of(op.view), memref_of(op.view)
+        tile = list(view.tile_shape)
+        tile[dim] *= self.factor
+        kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
+        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
+        self.builder.block, self.builder.location = Block(), op.location
+        base = memref.result
+        if isinstance(op, aa.TiledStoreOp):
+            base = self._ending(op, memref, dim, both)
+        made = self.builder.emit(aa.BlockTileOp, [base], [type]).results[0]
+        self.builder.put_before(op)
+        op.operands[list(op.operands).index(op.view)] = made
+
+    def _ending(
+        self, op: aa.TiledStoreOp, memref: aa.MakeMemRefOp, dim: int, both: SSAValue | None
+    ) -> SSAValue:
+        """The memory that is stored to; its rows end behind the first ones, unless `both` holds."""
+        builder, view = self.builder, view_type_of(op.view)
+        at = size_operand(op, view.dim_map[dim])
+        if at is None:
+            raise InternalError("a size that is known", where="tiles-per-cta")
+        copy = memref.clone()
+        whole, number = copy.operands[at], op.indices[dim]
+        type, own = whole.type, number.type
+        if not isinstance(type, IntegerType) or not isinstance(own, IntegerType):
+            raise InternalError("a size that is no number", where="tiles-per-cta")
+        following = builder.binary(aa.AddIOp, number, builder.integer(1, own))
+        rows = builder.integer(view.tile_shape[dim], own)
+        end = builder.converted(builder.binary(aa.MulIOp, following, rows), type, signed=True)
+        limit = builder.emit(aa.MinIOp, [end, whole], [type], {"signedness": _SIGNED}).results[0]
+        if both is not None:
+            how = {"end_of_rows": UnitAttr()}
+            limit = builder.emit(aa.SelectOp, [both, whole, limit], [type], how).results[0]
+        copy.operands[at] = limit
+        builder.block.add_op(copy)
+        return copy.results[0]
+
+    def _enlarge(self, value: SSAValue, dim: int) -> None:
+        """Gives a tile more rows."""
+        if not isinstance(value.type, TensorType):
+            return
+        shape = list(value.type.get_shape())
+        shape[dim] *= self.factor
+        type = TensorType(value.type.element_type, shape)
+        op = Rewriter.replace_value_with_new_type(value, type).owner
+        if isinstance(op, aa.ConstantOp):
+            tile = TileType(op.value.type.element_type, shape)
+            op.properties["value"] = DenseAttr(tile, op.value.raw.data)
+
+
+class _TwoBlocks(_MoreRows):
+    """Lets tile blocks compute the rows of two."""
+
+    def write(self, own: OpResult, performance: Performance) -> None:
         """Numbers tile blocks, and gives all that has rows twice as many."""
-        own, start = self.found.number, self.func.body.block.first_op
+        start = self.func.body.block.first_op
         if start is None:
             raise InternalError("a kernel has no end", where="tiles-per-cta")
-        first, both = self._number(self.builder.place(aa.GetProgramIdOp, 0))
+        sms = performance.multiprocessors
+        first, both = self._number(self.builder.place(aa.GetProgramIdOp, 0), sms)
         own.replace_all_uses_with(first)
         erase_op(own.op)
         self.builder.put_before(start)
-        for access in self.found.accesses:
-            self._widen(access, first, both)
-        for value, (dim,) in list(self.found.cut.dims.items()):
-            _double(value, dim)
+        self.widen_all(both)
         _halve_occupancy(self.func)
 
-    def _number(self, own: SSAValue) -> tuple[SSAValue, SSAValue]:
+    def _number(self, own: SSAValue, sms: int) -> tuple[SSAValue, SSAValue]:
         """The number of the (first) tile block, and whether there is a second one; others leave.
 
         Two at once are computed until at most one is left for each SM: these are alone.
         """
-        builder, sms = self.builder, self.performance.multiprocessors
+        builder = self.builder
         counts = [builder.place(aa.GetNumProgramsOp, axis) for axis in range(3)]
         row = builder.place(aa.GetProgramIdOp, 2)
         row = builder.binary(aa.MulIOp, row, counts[1])
@@ -118,61 +200,6 @@ class _Writer:
     def _compare(self, how: ComparisonPredicate, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         properties = {"comparison_predicate": ComparisonPredicateAttr(how), "signedness": _SIGNED}
         return self.builder.emit(aa.CmpIOp, [lhs, rhs], [i1], properties).results[0]
-
-    def _widen(self, op: aa.TiledLoadOp | aa.TiledStoreOp, first: SSAValue, both: SSAValue) -> None:
-        """A load or store of twice the rows, from those of the first tile block on."""
-        [dim] = self.found.cut.dims_of(op)
-        view, memref = view_type_of(op.view), memref_of(op.view)
-        tile = list(view.tile_shape)
-        rows = tile[dim]
-        tile[dim] *= TILES
-        kept = (view.dim_map_dims, view.step_dims, view.padding, view.sparse)
-        type = aa.TiledViewType(view.memref, IntTupleAttr(tile), *kept)
-        self.builder.block, self.builder.location = Block(), op.location
-        base = memref.result
-        if isinstance(op, aa.TiledStoreOp):
-            base = self._ending(op, memref, view.dim_map[dim], rows, first, both)
-        made = self.builder.emit(aa.BlockTileOp, [base], [type]).results[0]
-        self.builder.put_before(op)
-        op.operands[list(op.operands).index(op.view)] = made
-
-    def _ending(
-        self,
-        op: aa.TiledStoreOp,
-        memref: aa.MakeMemRefOp,
-        axis: int,
-        rows: int,
-        first: SSAValue,
-        both: SSAValue,
-    ) -> SSAValue:
-        """The memory that is stored to; its rows end behind those of a tile block that is alone."""
-        builder, at = self.builder, size_operand(op, axis)
-        if at is None:
-            raise InternalError("a size that is known", where="tiles-per-cta")
-        copy = memref.clone()
-        whole = copy.operands[at]
-        type = whole.type
-        following = builder.binary(aa.AddIOp, first, builder.integer(1, i32))
-        end = builder.converted(builder.scaled(following, rows), type, signed=True)
-        least = builder.emit(aa.MinIOp, [end, whole], [type], {"signedness": _SIGNED}).results[0]
-        how = {"end_of_rows": UnitAttr()}
-        limit = builder.emit(aa.SelectOp, [both, whole, least], [type], how).results[0]
-        copy.operands[at] = limit
-        builder.block.add_op(copy)
-        return copy.results[0]
-
-
-def _double(value: SSAValue, dim: int) -> None:
-    """Gives a tile twice the rows."""
-    if not isinstance(value.type, TensorType):
-        return
-    shape = list(value.type.get_shape())
-    shape[dim] *= TILES
-    made = Rewriter.replace_value_with_new_type(value, TensorType(value.type.element_type, shape))
-    op = made.owner
-    if isinstance(op, aa.ConstantOp):
-        tile = TileType(op.value.type.element_type, shape)
-        op.properties["value"] = DenseAttr(tile, op.value.raw.data)
 
 
 def _halve_occupancy(func: aa.FuncOp) -> None:

@@ -132,7 +132,11 @@ def _rewritten(
 
     changed = _joined(func, way, target)
     plan = would_specialise(changed, target) if changed is not None else None
-    if changed is None or plan is None or plan.shape.ctas > 1:
+    if changed is None or plan is None:
+        return None
+    if way is Way.WHOLE:
+        return changed if plan.shape.ctas > 1 else None
+    if plan.shape.ctas > 1:
         return None
     if way is Way.TALL:
         return changed if plan.warpgroups == TALL_WARPGROUPS else None
@@ -152,12 +156,15 @@ def _rewritten(
 def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
     """A copy with two tiles at once, None if it cannot be written so."""
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    if way is Way.TALL:
-        from tileiras.passes.nv_tileaa.rows_of_blocks import with_rows_of_blocks
+    if way in (Way.TALL, Way.WHOLE):
+        from tileiras.passes.nv_tileaa.rows_of_blocks import with_rows_of_blocks, with_whole_rows
 
+        if way is Way.WHOLE:
+            return with_whole_rows(func, ROWS_PER_WARPGROUP)
         return with_rows_of_blocks(func, target.performance)
     if way is Way.GATHERED:
         changed = _gathered(func, target)

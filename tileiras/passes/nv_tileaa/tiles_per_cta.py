@@ -42,8 +42,9 @@ class TilesPerCtaPass(IrPass):
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
     the columns. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
-    (`rows_of_blocks.py`). No tile block of a loop has more to do than before: if in the last round
-    there are no more tiles than tile blocks, each block computes one.
+    (`rows_of_blocks.py`); a block of fewer becomes one of 64, if two CTAs share an SM then. No tile
+    block of a loop has more to do than before: if in the last round there are no more tiles than
+    tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -77,18 +78,25 @@ class TilesPerCtaPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
-    is_one = func.two_tiles is None or func.two_tiles.data == "rows"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         TilesPerCtaPass.name,
         "TilesPerCTA",
-        "two tiles whose rows follow each other are computed as one"
-        if is_one
-        else "two tiles at once: an operand that both read is loaded once",
+        _what_was_done(func),
         func.sym_name.data,
         place_of(func),
     )
+
+
+def _what_was_done(func: aa.FuncOp) -> str:
+    """In words, of a kernel that has been rewritten."""
+    if func.two_tiles is not None and func.two_tiles.data != "rows":
+        return "two tiles at once: an operand that both read is loaded once"
+    ends = (op.end_of_rows for op in func.body.block.ops if isinstance(op, aa.SelectOp))
+    if func.two_tiles is not None or any(end is not None for end in ends):
+        return "two tiles whose rows follow each other are computed as one"
+    return "a tile has all rows of an instruction, and stores those that it had"
 
 
 def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:

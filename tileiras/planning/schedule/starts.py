@@ -73,6 +73,13 @@ def wgmma_dots(plan: RolePlan) -> list[WgmmaDot]:
     return [planned for planned in plan.dots.values() if isinstance(planned, WgmmaDot)]
 
 
+def loads_operands_alone(plan: RolePlan) -> bool:
+    """Whether TMA brings queries, keys and values, and nothing else: no gradients."""
+    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
+    tensors = {memref_of(load.view).result for load in loads if isinstance(load, aa.TiledLoadOp)}
+    return len(tensors) <= OPERANDS and all(map(is_by_tma, loads))
+
+
 def _is_attention(plan: RolePlan) -> bool:
     """Whether products by wgmma are those of attention: of queries, keys and values, with one power
     for each score and nothing that is as dear.
@@ -80,9 +87,7 @@ def _is_attention(plan: RolePlan) -> bool:
     dots = wgmma_dots(plan)
     if len(dots) < len(plan.dots) or any(planned.rows < ROWS_PER_WARPGROUP for planned in dots):
         return False
-    loads = [load for pipeline in plan.pipelines for load in pipeline.loads]
-    tensors = {memref_of(load.view).result for load in loads if isinstance(load, aa.TiledLoadOp)}
-    if len(tensors) > OPERANDS or not all(map(is_by_tma, loads)):
+    if not loads_operands_alone(plan):
         return False
     if not any(planned.lhs is None for planned in dots):
         return False

@@ -25,9 +25,9 @@ from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.model.dots import WgmmaDot
-from tileiras.planning.operands.tma import is_by_tma, place_bytes
+from tileiras.planning.operands.tma import place_bytes
 from tileiras.planning.resources.cta import FIXED_BYTES, MAX_REGISTERS, ROWS_PER_WARPGROUP
-from tileiras.planning.schedule.starts import wgmma_dots
+from tileiras.planning.schedule.starts import loads_operands_alone, wgmma_dots
 from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
 from tileiras.planning.tiling.product_cut import CannotCutError, ProductCut
 
@@ -124,7 +124,7 @@ def _is_plain_attention(func: aa.FuncOp, plan: RolePlan, least: int, most: int) 
         return False
     if func.cluster_size > 1 or func.in_rows is not None:
         return False
-    if not all(is_by_tma(load) for pipeline in plan.pipelines for load in pipeline.loads):
+    if not loads_operands_alone(plan):
         return False
     dots = list(plan.dots.values())
     if not any(planned.lhs is None for planned in dots):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tests.kernels.planned_attention import behind, kernel_of
 from tests.kernels.softmax_attention import run_attention, softmax_attention
-from tests.planning.test_loop_lengths import behind, kernel_of
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg

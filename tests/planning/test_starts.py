@@ -8,8 +8,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Operation
 
+from tests.kernels.planned_attention import behind, kernel_of, windowed
 from tests.kernels.softmax_attention import softmax_attention
-from tests.planning.test_loop_lengths import behind, kernel_of, windowed
 from tileiras.codegen.target import get_target
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas import pipeline as pl

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.interpreter.ptx.test_rows_of_blocks import difference_of
+from tests.kernels.machine_attention import difference_of
 from tests.kernels.softmax_attention import softmax_attention
 from tileiras.driver import compile_module
 from tileiras.options import CompileOptions

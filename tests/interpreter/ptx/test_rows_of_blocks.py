@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
+from tests.kernels.machine_attention import difference_of
 from tests.kernels.other_targets import set_multiprocessors
-from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
+from tests.kernels.softmax_attention import softmax_attention
 from tileiras.driver import compile_module
-from tileiras.interpreter.ptx import run_ptx
 from tileiras.interpreter.ptx.errors import PtxRuntimeError
 from tileiras.options import CompileOptions
 
-ROWS, SCALE = 64, 0.125
+ROWS = 64
 TILES = ((64, 128), (128, 128), (32, 128), (64, 256))
 """Columns of a tile of keys, and the depth of heads."""
 
@@ -26,29 +25,6 @@ def compiled(columns: int, depth: int, share: int = 1) -> str:
     options = CompileOptions(opt_level=3, emit="ptx", gpu_name="sm_90")
     source = softmax_attention("full", ROWS, columns, depth, share)
     return compile_module(source, options).output.decode()
-
-
-def difference_of(
-    kind: str, text: str, length: int, tile: tuple[int, int], blocks: int, share: int = 1
-) -> float:
-    """How far the results of two heads are from float64; a tile has rows and a depth."""
-    rows, depth = tile
-    arguments, grid = attention_arguments(rows, length, depth, share, (blocks,))
-    arguments[-1] = SCALE
-    queries, keys, values = (
-        bits.view(np.float16).astype(float).reshape(heads, -1, depth)
-        for bits, heads in zip(arguments[:RESULT], (2, 2 // share, 2 // share), strict=True)
-    )
-    keys, values = (np.repeat(each, share, axis=0)[:, :length] for each in (keys, values))
-    scores = queries @ keys.transpose(0, 2, 1) * SCALE
-    if kind == "causal":
-        is_seen = np.arange(queries.shape[1])[:, None] >= np.arange(length)
-        scores = np.where(is_seen, scores, -np.inf)
-    weights = np.exp2(scores - scores.max(axis=2, keepdims=True))
-    wanted = weights @ values / weights.sum(axis=2, keepdims=True)
-    run_ptx(text, arguments, grid)
-    found = arguments[RESULT].view(np.float16).astype(float).reshape(wanted.shape)
-    return float(np.abs(found - wanted).max())
 
 
 def difference(text: str, length: int, depth: int, blocks: int, share: int = 1) -> float:

@@ -375,6 +375,16 @@ def _proxy_fence(run: BlockRun, op: pl.ProxyFenceOp) -> list[Any]:
     return []
 
 
+def _nothing(run: BlockRun, op: Operation) -> list[Any]:
+    """Nothing that shows where warpgroups do the same at once."""
+    return []
+
+
+def _has_rows(run: BlockRun, op: wg.HasRowsOp) -> list[Any]:
+    """All rows are computed; those that are not there nobody stores."""
+    return [np.bool_(True)]
+
+
 @dataclass
 class Product:
     """A product that was issued: what its registers will hold, what they hold until then."""
@@ -579,6 +589,9 @@ def effect_rules(
         wg.SmemTransposeOp: products.smem_transpose,
         wg.TransposeWarpsOp: _transpose_warps,
         wg.TransposeTileOp: _transpose_tile,
+        wg.AwaitFirstOp: _nothing,
+        wg.StartOthersOp: _nothing,
+        wg.HasRowsOp: _has_rows,
         wg.WgmmaDotOp: products.issue,
         wg.WgmmaDotsOp: products.issue_all,
         **tensor_memory_effect_rules(equivalents),

@@ -79,8 +79,10 @@ def test_loops_within_loops_and_shared_copies_have_none():
         ("causal", (128, 128), 2),
         # Not rotated: keys and values of the first iteration, and the queries.
         ("full", (64, 256), 3),
+        # Two tile blocks are one of 128 rows.
+        ("full", (64, 64), 2),
         # Two CTAs on an SM start beside each other's work.
-        ("full", (64, 64), 0),
+        ("causal", (64, 64), 0),
     ],
 )
 def test_attention_starts_with_the_operands_of_its_first_product(kind, tile, expected):

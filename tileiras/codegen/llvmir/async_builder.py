@@ -66,10 +66,14 @@ class AsyncBuilder(MemoryBuilder):
         count: int = 1,
         cluster_cta: SSAValue | None = None,
         predicate: SSAValue | None = None,
+        *,
+        drops: bool = False,
     ) -> None:
-        """Arrives `count` times, at the barrier of CTA rank `cluster_cta` if given."""
+        """Arrives `count` times, at the barrier of CTA rank `cluster_cta` if given; `drops`: for
+        all phases to come.
+        """
         groups = ((barrier,), optional(cluster_cta), optional(predicate))
-        properties = segments(*groups) | properties_of(count=count)
+        properties = segments(*groups) | properties_of(count=count, drops=drops)
         self.append(mbarrier.MbarrierArriveOp, sum(groups, ()), (), properties)
 
     def mbarrier_expect_tx(

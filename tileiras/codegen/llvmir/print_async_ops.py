@@ -30,13 +30,14 @@ def _print_mbarrier_init(text: FunctionText, init: mbarrier.MbarrierInitOp) -> N
 def _print_mbarrier_arrive(text: FunctionText, arrive: mbarrier.MbarrierArriveOp) -> None:
     asm = AsmOperands(text)
     at, count = asm.shared(arrive.barrier), arrive.count.data
+    how = "arrive" if arrive.drops is None else "arrive_drop"
     if arrive.cta is None:
         guard = asm.guard(arrive.predicate)
-        asm.emit(f"{guard}mbarrier.arrive.release.cta.shared::cta.b64 _, [{at}], {count};")
+        asm.emit(f"{guard}mbarrier.{how}.release.cta.shared::cta.b64 _, [{at}], {count};")
         return
     rank = asm.value(arrive.cta)
     guard = asm.guard(arrive.predicate)
-    remote = "mbarrier.arrive.release.cta.shared::cluster.b64"
+    remote = f"mbarrier.{how}.release.cta.shared::cluster.b64"
     asm.emit(
         f"{{ .reg .b32 ra; mapa.shared::cluster.u32 ra, {at}, {rank}; "
         f"{guard}{remote} _, [ra], {count}; }}"

@@ -60,7 +60,7 @@ def plan_tensor_maps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
         return
     # The producer makes all of them at once, and alone, in a kernel in which cycles count.
     keeps = (
-        ctx.roles.hurries
+        (ctx.roles.hurries or op.kept_maps is not None)
         and not stores
         and not own
         and len(groups) == 1
@@ -176,7 +176,7 @@ def meets_first(
 def claim_slot(ctx: KernelLowering) -> None:
     """The first warp takes a slot and leaves its address in shared memory."""
     maps = ctx.roles.maps
-    if maps is not None:
+    if maps is not None and not maps.table.keeps:
         if maps.ready is not None:
             _init_ready(ctx, maps.ready, maps.done)
         claimed = ctx.b.claim_tensor_maps(maps.table)

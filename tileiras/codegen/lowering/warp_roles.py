@@ -57,12 +57,16 @@ from tileiras.codegen.lowering.transposing_warps import (
 )
 from tileiras.codegen.lowering.view_copies import lower_copy_load
 from tileiras.codegen.lowering.wgmma_dot import (
+    lower_await_first,
     lower_consumer_release,
     lower_consumer_wait,
     lower_dot_wait,
+    lower_has_rows,
     lower_held_tile,
+    lower_leave_pipelines,
     lower_read_tile,
     lower_select_tile,
+    lower_start_others,
     lower_uniform,
     lower_wgmma_dot,
     lower_wgmma_dots,
@@ -480,6 +484,10 @@ RULES: LoweringRules = {
     wg.WgmmaDotOp: lower_wgmma_dot,
     wg.WgmmaDotsOp: lower_wgmma_dots,
     wg.DotWaitOp: lower_dot_wait,
+    wg.AwaitFirstOp: lower_await_first,
+    wg.StartOthersOp: lower_start_others,
+    wg.HasRowsOp: lower_has_rows,
+    wg.LeavePipelinesOp: lower_leave_pipelines,
     pl.FreePipelinesOp: lower_free_pipelines,
 }
 """Operations of warp roles and pipelines."""

@@ -36,6 +36,8 @@ ROWS = 64
 WARPS = 4
 """Warps of a warpgroup."""
 WARP_THREADS = 32
+FIRST_BARRIER = 9
+"""Where warpgroups wait for the first one."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
 
 
@@ -304,3 +306,35 @@ def lower_dot_wait(ctx: KernelLowering, op: wg.DotWaitOp) -> None:
     values = [ctx.value(operand) for operand in op.operands]
     moved = op.moved is not None
     ctx.values[op.result] = ctx.b.wgmma_wait(op.pending.data, *values, moved=moved)[0]
+
+
+def lower_await_first(ctx: KernelLowering, op: wg.AwaitFirstOp) -> None:
+    """Warpgroups but the first wait at a barrier for all."""
+    is_first = ctx.b.icmp("eq", _warpgroup(ctx), ctx.b.i32(0))
+    with ctx.where(ctx.b.not_(is_first)):
+        ctx.b.barrier(FIRST_BARRIER, WARP_THREADS * ctx.num_warps)
+
+
+def lower_start_others(ctx: KernelLowering, op: wg.StartOthersOp) -> None:
+    """The first warpgroup arrives there."""
+    with ctx.where(ctx.b.icmp("eq", _warpgroup(ctx), ctx.b.i32(0))):
+        ctx.b.barrier_arrive(FIRST_BARRIER, WARP_THREADS * ctx.num_warps)
+
+
+def lower_has_rows(ctx: KernelLowering, op: wg.HasRowsOp) -> None:
+    """The same in all threads of a warpgroup."""
+    b, half = ctx.b, ctx.num_warps // WARPS // 2
+    is_of_first = b.icmp("ult", _warpgroup(ctx), b.i32(half))
+    ctx.values[op.result] = b.or_(ctx.value(op.both), is_of_first)
+
+
+def lower_leave_pipelines(ctx: KernelLowering, op: wg.LeavePipelinesOp) -> None:
+    """One thread drops out of the barriers where stages are handed back."""
+    b = ctx.b
+    threads = b.i32(WARP_THREADS * WARPS - 1)
+    first = b.icmp("eq", b.and_(b.thread_id(), threads), b.i32(0))
+    for value in op.pipelines:
+        pipeline = ctx.roles.pipeline(value)
+        for stage in range(pipeline.stages):
+            empty = pipeline.empty_barrier(b, b.i32(stage))
+            b.mbarrier_arrive(empty, predicate=first, drops=True)

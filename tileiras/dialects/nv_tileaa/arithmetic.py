@@ -210,9 +210,14 @@ class RemIOp(BinaryOp):
 
 @irdl_op_definition
 class SelectOp(TernaryOp):
-    """`result[i] = c ? x : y`."""
+    """`result[i] = c ? x : y`.
+
+    One that is `end_of_rows` says behind which row a tile block of two tiles stores nothing, those
+    of the second tile where `c` does not hold: nobody needs to compute them.
+    """
 
     name = "nv_tileaa.select"
+    end_of_rows = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition

@@ -92,7 +92,8 @@ class AgentSwitchOp(IRDLOperation):
     included, is 1 or 2, or 4 so that setmaxnreg can take their registers:
     `*_registers` are those of a thread of each warp role, 0 if it keeps what it has. `ctas` of the
     kernel shall fit an SM. `longest_tile_first` says which tile block a CTA computes: (axis,
-    whether work rises along it, blocks of a group).
+    whether work rises along it, blocks of a group). With `kept_maps` the producer looks for tensor
+    maps that an earlier CTA has made.
     """
 
     name = "nv_tileas.async.pipeline.agent_switch"
@@ -103,6 +104,7 @@ class AgentSwitchOp(IRDLOperation):
     consumer_registers = prop_def(IntAttr)
     ctas = prop_def(IntAttr)
     longest_tile_first = opt_prop_def(IntTupleAttr)
+    kept_maps = opt_prop_def(UnitAttr)
     producer = region_def()
     consumer = region_def()
     store = opt_region_def()

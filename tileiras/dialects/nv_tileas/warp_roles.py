@@ -37,6 +37,11 @@ WARP_ROLES, ROLES = "warp_roles", "roles"
 """Of the function: its roles, with their warps. Of an operation: the roles that run it."""
 TILE_ORDER = "longest_tile_first"
 """Of the function: which tile block a CTA computes, where that is not the one of its number."""
+KEPT_MAPS = "kept_maps"
+"""Of the function: a CTA looks for tensor maps that an earlier one has made."""
+AWAITS_FIRST, STARTS_OTHERS = "awaits_first", "starts_others"
+"""Of a product: warpgroups but the first issue it when that has come to what starts the others: a
+product that is finished, or a loop that begins."""
 MULTICAST, APART, FOR_PEER = "multicast", "apart", "for_peer"
 """Of a load that the CTAs of a cluster share: its indices that the other CTA compares, by number,
 and the bits of the rank in which CTAs differ that load different tiles. Of an operation: the
@@ -60,6 +65,9 @@ NAMES = (
     WARP_ROLES,
     ROLES,
     TILE_ORDER,
+    KEPT_MAPS,
+    AWAITS_FIRST,
+    STARTS_OTHERS,
     MULTICAST,
     APART,
     FOR_PEER,

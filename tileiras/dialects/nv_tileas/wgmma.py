@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -206,6 +206,48 @@ class DotWaitOp(IRDLOperation):
     pending = prop_def(IntAttr)
     moved = opt_prop_def(UnitAttr)
     result = result_def()
+
+
+@irdl_op_definition
+class AwaitFirstOp(IRDLOperation):
+    """The warpgroups but the first wait here until that has come to `start_others`."""
+
+    name = "nv_tileas.await_first"
+
+
+@irdl_op_definition
+class StartOthersOp(IRDLOperation):
+    """The first warpgroup lets the others go on from `await_first`.
+
+    Nobody waits here. Where there is an `after`, the first warpgroup has it by then.
+    """
+
+    name = "nv_tileas.start_others"
+    after = opt_operand_def()
+
+
+@irdl_op_definition
+class HasRowsOp(IRDLOperation):
+    """i1: whether this warpgroup has rows of its tile block.
+
+    Those of the first half of the rows always do, the others where `both` (i1) holds. Whoever looks
+    at whole tiles is told that all do.
+    """
+
+    name = "nv_tileas.has_rows"
+    both = operand_def(i1)
+    result = result_def(i1)
+
+
+@irdl_op_definition
+class LeavePipelinesOp(IRDLOperation):
+    """This warpgroup takes no stage of the pipelines: each is handed back without it from now on.
+
+    It has taken none before.
+    """
+
+    name = "nv_tileas.async.pipeline.leave_pipelines"
+    pipelines = var_operand_def(PipelineType)
 
 
 WGMMA_OPS = operations_in(vars())

@@ -58,12 +58,14 @@ class MbarrierInitOp(IRDLOperation):
 class MbarrierArriveOp(SegmentedOp):
     """Arrives `count` times at a barrier, with release semantics, where the guard holds.
 
-    With `cta` the barrier of that CTA rank of the cluster is meant, at the same shared address.
-    PTX ISA, "mbarrier.arrive".
+    With `cta` the barrier of that CTA rank of the cluster is meant, at the same shared address. One
+    that `drops` out arrives for all phases to come: these expect `count` arrivals less.
+    PTX ISA, "mbarrier.arrive", "mbarrier.arrive_drop".
     """
 
     name = "nvvm.mbarrier_arrive"
     count = prop_def(IntAttr)
+    drops = opt_prop_def(UnitAttr)
     barrier = operand_def(PointerType)
     cta = opt_operand_def(IntegerType(32))
     predicate = opt_operand_def(IntegerType(1))

@@ -88,6 +88,8 @@ def _arrive(run: Lockstep, op: mbarrier.MbarrierArriveOp) -> Wait:
         if op.cta is not None:
             cta = cta.cluster.ctas[number_at(run, op.cta, row)]
         found = mbarrier_at(cta, int(run.values[op.barrier][row]))
+        if op.drops is not None:
+            found.count -= op.count.data
         found.arrive(op.count.data, told)
     return Wait()
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+TALL_WARPGROUPS = 2
+"""Fixed: that compute the rows of two tile blocks of one warpgroup."""
+
 
 @dataclass(frozen=True)
 class TilesPerCtaPass(IrPass):
@@ -38,8 +41,10 @@ class TilesPerCtaPass(IrPass):
     one that gathers rows and scatters those of its results, by one program for two tiles and one
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
-    the columns. No tile block of a loop has more to do than before: if in the last round there are
-    no more tiles than tile blocks, each block computes one.
+    the columns. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
+    (`rows_of_blocks.py`); a block of fewer becomes one of 64, if two CTAs share an SM then. No tile
+    block of a loop has more to do than before: if in the last round there are no more tiles than
+    tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -73,15 +78,17 @@ class TilesPerCtaPass(IrPass):
 
 
 def _remark(func: aa.FuncOp) -> Remark:
-    is_one = func.two_tiles is not None and func.two_tiles.data == "rows"
-    return remark_about(
-        func,
-        TilesPerCtaPass.name,
-        "TilesPerCTA",
-        "two tiles whose rows follow each other are computed as one"
-        if is_one
-        else "two tiles at once: an operand that both read is loaded once",
-    )
+    return remark_about(func, TilesPerCtaPass.name, "TilesPerCTA", _what_was_done(func))
+
+
+def _what_was_done(func: aa.FuncOp) -> str:
+    """In words, of a kernel that has been rewritten."""
+    if func.two_tiles is not None and func.two_tiles.data != "rows":
+        return "two tiles at once: an operand that both read is loaded once"
+    ends = (op.end_of_rows for op in func.body.block.ops if isinstance(op, aa.SelectOp))
+    if func.two_tiles is not None or any(end is not None for end in ends):
+        return "two tiles whose rows follow each other are computed as one"
+    return "a tile has all rows of an instruction, and stores those that it had"
 
 
 def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
@@ -125,8 +132,14 @@ def _rewritten(
 
     changed = _joined(func, way, target)
     plan = would_specialise(changed, target) if changed is not None else None
-    if changed is None or plan is None or plan.shape.ctas > 1:
+    if changed is None or plan is None:
         return None
+    if way is Way.WHOLE:
+        return changed if plan.shape.ctas > 1 else None
+    if plan.shape.ctas > 1:
+        return None
+    if way is Way.TALL:
+        return changed if plan.warpgroups == TALL_WARPGROUPS else None
     if way is Way.PARTS:
         return changed if plan.warpgroups > 1 else None
     if way is not Way.ROWS:
@@ -143,9 +156,16 @@ def _rewritten(
 def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
     """A copy with two tiles at once, None if it cannot be written so."""
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+    if way in (Way.TALL, Way.WHOLE):
+        from tileiras.passes.nv_tileaa.rows_of_blocks import with_rows_of_blocks, with_whole_rows
+
+        if way is Way.WHOLE:
+            return with_whole_rows(func, ROWS_PER_WARPGROUP)
+        return with_rows_of_blocks(func, target.performance)
     if way is Way.GATHERED:
         changed = _gathered(func, target)
     else:

@@ -44,6 +44,10 @@ class WarpRoles:
     """
     tile_order: tuple[int, int, int] | None
     """Which tile block a CTA computes, where that is not the one of its number."""
+    keeps_maps: bool = False
+    """Whether CTAs look for tensor maps that earlier ones have made."""
+    late_start: tuple[Operation, Operation] | None = None
+    """The product that warpgroups but the first issue late, and what the first has come to then."""
     pending: dict[Operation, int] = field(default_factory=dict[Operation, int])
     """Products behind which so many may be unfinished."""
     releases: dict[Operation, tuple[int, ...]] = field(

@@ -14,15 +14,18 @@ from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr
 from tileiras.dialects.nv_tileas.warp_roles import (
     APART,
+    AWAITS_FIRST,
     CONSUMER,
     ENTRY,
     FOR_PEER,
+    KEPT_MAPS,
     MULTICAST,
     NAMES,
     PRODUCER,
     PRODUCT,
     PROLOGUE_FILLS,
     ROLES,
+    STARTS_OTHERS,
     STORE,
     TILE_ORDER,
     UNIFORM_WITH,
@@ -63,6 +66,12 @@ def write_warp_roles(func: aa.FuncOp, plan: RolePlan, roles: WarpRoles) -> None:
     func.attributes[WARP_ROLES] = WarpRolesAttr.of(**warps)
     if roles.tile_order is not None:
         func.attributes[TILE_ORDER] = IntTupleAttr(roles.tile_order)
+    if roles.keeps_maps:
+        func.attributes[KEPT_MAPS] = UnitAttr()
+    if roles.late_start is not None:
+        awaits, starts = roles.late_start
+        awaits.attributes[AWAITS_FIRST] = UnitAttr()
+        starts.attributes[STARTS_OTHERS] = UnitAttr()
     for op in func.body.walk():
         if found := _written(op, roles):
             op.attributes[ROLES] = roles_attribute(tuple(found))
@@ -178,6 +187,8 @@ def read_warp_roles(func: aa.FuncOp, plan: RolePlan, asked_by: str) -> WarpRoles
         tuple(op for op in func.body.block.ops if _runs(op, ENTRY)),
         {},
         written_order(func),
+        KEPT_MAPS in func.attributes,
+        _read_late_start(func),
     )
     for op in func.body.walk():
         _read_roles(op, roles)
@@ -188,6 +199,23 @@ def read_warp_roles(func: aa.FuncOp, plan: RolePlan, asked_by: str) -> WarpRoles
     read_products(func, plan, roles)
     check_against_plan(func, written, plan, roles)
     return roles
+
+
+def _read_late_start(func: aa.FuncOp) -> tuple[Operation, Operation] | None:
+    """The product that awaits the first warpgroup, and what that comes to."""
+    awaits = [op for op in func.body.walk() if AWAITS_FIRST in op.attributes]
+    starts = [op for op in func.body.walk() if STARTS_OTHERS in op.attributes]
+    if not awaits and not starts:
+        return None
+    if len(awaits) != 1 or len(starts) != 1:
+        counts = f"{len(awaits)} '{AWAITS_FIRST}' and {len(starts)} '{STARTS_OTHERS}'"
+        raise contradiction(func, f"has {counts}, expected one of each")
+    [product], [start] = awaits, starts
+    if not isinstance(product, aa.ProductOp):
+        raise contradiction(product, f"is no product with '{AWAITS_FIRST}'")
+    if start is not product and not isinstance(start, aa.ForOp):
+        raise contradiction(start, f"is no product or loop with '{STARTS_OTHERS}'")
+    return product, start
 
 
 def _roles_of(op: Operation) -> Sequence[RoleAttr] | None:

@@ -8,6 +8,8 @@
 | `gathered` | a tile a block, of gathered rows | tile blocks divide all; one program |
 | `program` | a tile a block | half of the tile blocks; one program for two tiles and for one |
 | `blocks` | a tile a block | half of the tile blocks; a program for two tiles, and one for one |
+| `tall` | attention, 64 rows a block | half of the tile blocks; two as one of twice the rows |
+| `whole` | decoding, few rows a block | a tile of 64 rows, of which it stores those it had |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
 
 The first way that pays is taken. What pays follows from the plan for one tile, and from what two
@@ -57,6 +59,10 @@ from tileiras.planning.tile_scheduler.joinable import (
     product_loop,
 )
 from tileiras.planning.tile_scheduler.neighbours import Neighbours, Rates, neighbours
+from tileiras.planning.tile_scheduler.rows_of_blocks import (
+    do_rows_of_blocks_pay,
+    do_whole_rows_pay,
+)
 from tileiras.planning.tile_scheduler.rows_of_two import RowsOfTwo
 from tileiras.planning.tiling.product_cut import CannotCutError
 from tileiras.planning.tiling.product_region import STORES, find_region
@@ -81,6 +87,8 @@ class Way(StrEnum):
     GATHERED = "gathered"
     PROGRAM = "program"
     BLOCKS = "blocks"
+    TALL = "tall"
+    WHOLE = "whole"
     ROUNDS = "rounds"
 
 
@@ -88,7 +96,13 @@ def way_of_two_tiles(
     func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
 ) -> Way | None:
     """The way that pays, None if none does; `plan` is that for one tile."""
-    if not is_candidate(func) or plan.shape.ctas > 1 or not _only_adds_up(plan):
+    if not is_candidate(func):
+        return None
+    if not _only_adds_up(plan):
+        if do_whole_rows_pay(func, plan, target):
+            return Way.WHOLE
+        return Way.TALL if do_rows_of_blocks_pay(func, plan) else None
+    if plan.shape.ctas > 1:
         return None
     found = _Ways(func, plan, target, options)
     ways: dict[Way, Callable[[], bool]] = {Way.ROUNDS: found.do_rounds_pay}

@@ -26,6 +26,7 @@ from tileiras.planning.schedule.accumulator_use import accumulator_use
 from tileiras.planning.schedule.products_ahead import products_ahead
 from tileiras.planning.schedule.prologue import prologue_fills
 from tileiras.planning.schedule.stage_releases import stage_releases
+from tileiras.planning.schedule.starts import keeps_maps, late_start
 from tileiras.planning.schedule.unfinished_products import unfinished_products
 from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 from tileiras.planning.warp_roles.consumer_loops import loops_of_others
@@ -59,6 +60,8 @@ def assign_roles(func: aa.FuncOp, plan: RolePlan) -> WarpRoles:
         () if exit is None else tuple(with_condition(exit)),
         dict.fromkeys(_elsewhere(func, plan, exit)),
         order,
+        keeps_maps(func, plan, differ=order is not None),
+        late_start(func, plan, differ=order is not None),
         unfinished_products(plan),
         stage_releases(plan),
         accumulator_use(plan),

@@ -209,6 +209,9 @@ class ConsumerSide:
         pending = self.roles.pending.get(op)
         if pending is not None:
             properties["pending"] = IntAttr(pending)
+        awaits, starts = self.roles.late_start or (None, None)
+        if op is awaits:
+            materializer.emit(wg.AwaitFirstOp)
         operands.append(acc)
         condition = op.condition if isinstance(op, aa.DotOp) else None
         if condition is not None:
@@ -217,6 +220,8 @@ class ConsumerSide:
         product = materializer.emit(wg.WgmmaDotOp, operands, [type], properties).results[0]
         if pending is None:
             product = materializer.emit(wg.DotWaitOp, [product], [type], FINISHED).results[0]
+        if op is starts:
+            materializer.emit(wg.StartOthersOp, [product])
         for pipeline in () if is_smem_transposed else released:
             keep = 0 if planned.transposes_words else min(pending or 0, 1)
             self._release(materializer, pipeline, keep)
@@ -282,6 +287,8 @@ class ConsumerSide:
         if self.sums is not None:
             self.sums.begin(materializer, op)
         bounds = operands
+        if self.roles.late_start is not None and op is self.roles.late_start[1]:
+            materializer.emit(wg.StartOthersOp)
         self._start_last_tile(materializer, op)
         starts = [start for start in self.starts if start.before is op and not start.at_start]
         if guarded := [start for start in starts if start.if_taken]:

@@ -11,7 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.plan import PIPELINES, PLAN
-from tileiras.dialects.nv_tileas.warp_roles import PRODUCER, TILE_ORDER
+from tileiras.dialects.nv_tileas.warp_roles import KEPT_MAPS, PRODUCER, TILE_ORDER
 from tileiras.errors import InternalError, required
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.consumer import ConsumerSide
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.early_exit import take_exit
@@ -83,6 +83,12 @@ def _fill(
         )
         return
     place_body(consumer, entry, body)
+    if any(isinstance(op, aa.SelectOp) and op.end_of_rows is not None for op in source.ops):
+        from tileiras.passes.nv_tileaa_to_nv_tileas.roles.absent_rows import (
+            leave_out_absent_rows,
+        )
+
+        leave_out_absent_rows(body)
 
 
 def _place_with_products(
@@ -120,6 +126,8 @@ def _shape_properties(plan: RolePlan, roles: WarpRoles) -> dict[str, Attribute]:
     properties: dict[str, Attribute] = {n: IntAttr(number) for n, number in numbers.items()}
     if roles.tile_order is not None:
         properties[TILE_ORDER] = IntTupleAttr(roles.tile_order)
+    if roles.keeps_maps:
+        properties[KEPT_MAPS] = UnitAttr()
     return properties
 
 

@@ -114,6 +114,8 @@ class KernelLowering:
         self.divides_tiles = True
         self.has_static_tile_scheduler = False
         self.has_dynamic_tile_scheduler = False
+        self.takes_over = False
+        """Whether CTAs go on with tile blocks that they ask for."""
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}

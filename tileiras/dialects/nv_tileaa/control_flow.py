@@ -44,7 +44,8 @@ class FuncOp(IRDLOperation):
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
-    whatever the grid is. `dynamic_tile_scheduler`: all that are launched are numbered along one
+    whatever the grid is. With `tile_queue` each draws the next number from a queue when it is done
+    with one (`for` with `takes_over`). `dynamic_tile_scheduler`: all that are launched are numbered along one
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
     never starts. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
@@ -64,6 +65,7 @@ class FuncOp(IRDLOperation):
     in_rows = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
+    tile_queue = opt_prop_def(UnitAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
@@ -97,7 +99,8 @@ class ForOp(IRDLOperation):
 
     With `takes_over` it counts tile blocks: the next `iv` is not one `step` on, but the number of a
     tile block that has not started and that this one does the work of, as often as there is one.
-    The step is as large as the grid: a tile block that takes over none ends after its own.
+    The step is as large as the grid: a tile block that takes over none ends after its own. Under a
+    `tile_queue` the next `iv` is drawn, and the step is that of a schedule without a queue.
     """
 
     name = "nv_tileaa.for"

@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Dialect:
     from xdsl.ir import Dialect
 
     from tileiras.dialects.nvvm.access import ACCESS_OPS
-    from tileiras.dialects.nvvm.cluster import CLUSTER_OPS, LAUNCH_CONTROL_OPS
+    from tileiras.dialects.nvvm.cluster import CLUSTER_OPS, LAUNCH_CONTROL_OPS, QUEUE_OPS
     from tileiras.dialects.nvvm.copies import COPY_OPS
     from tileiras.dialects.nvvm.matrix import MATRIX_OPS
     from tileiras.dialects.nvvm.mbarrier import MBARRIER_OPS
@@ -46,6 +46,7 @@ def __getattr__(name: str) -> Dialect:
             *TCGEN05_SCALED_OPS,
             *CLUSTER_OPS,
             *LAUNCH_CONTROL_OPS,
+            *QUEUE_OPS,
         ],
         [],
     )

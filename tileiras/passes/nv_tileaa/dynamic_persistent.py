@@ -54,12 +54,13 @@ class DynamicPersistentPass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Looks at all kernels with products."""
         target = ctx.require_target()
-        if not target.has(Feature.CLUSTER_LAUNCH_CONTROL):
-            return
         for func in list(op.body.ops):
             if not isinstance(func, aa.FuncOp) or not _is_candidate(func):
                 continue
-            changed = _taking_over(func, target, ctx.options)
+            if target.has(Feature.CLUSTER_LAUNCH_CONTROL):
+                changed = _taking_over(func, target, ctx.options)
+            else:
+                changed = _drawing(func, target, ctx.options)
             if changed is not None:
                 put_in_place(changed, func)
                 ctx.remarks.add(_remark(changed))
@@ -133,6 +134,34 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
         again = plan_with_stores(looped, target, options)
         return looped if again is not None and again.has_store_warp else None
     return looped if _fills_an_sm(again) else None
+
+
+def _drawing(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+    """The kernel whose tile blocks draw tiles from a queue, None if it is to stay as it is."""
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_tile_queue
+    from tileiras.planning.strategy import strategy_of, would_specialise
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import is_repeatable, may_loop_over_tiles
+    from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
+
+    if options.switch(DYNAMIC_PERSISTENT) is not True or func.static_tile_scheduler is not None:
+        return None
+    plan = strategy_of(func, target)
+    if plan is None or plan.shape.ctas > 1:
+        return None
+    operations = list(func.walk())
+    if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
+        return None
+    if not may_loop_over_tiles(func, may_have_several=True):
+        return None
+    order = longest_tile_first(func)
+    looped = with_tile_queue(func)
+    if looped is None:
+        return None
+    if order is not None:
+        looped.attributes[TILE_ORDER] = IntTupleAttr(order)
+    again = would_specialise(looped, target)
+    return looped if again is not None and again.shape.ctas == 1 else None
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

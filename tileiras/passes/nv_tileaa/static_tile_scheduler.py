@@ -103,6 +103,16 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
     return changed
 
 
+def with_tile_queue(func: aa.FuncOp) -> aa.FuncOp | None:
+    """The same, with as many tile blocks as SMs, which draw the numbers of tiles from a queue."""
+    changed = _copied(func, "static_tile_scheduler", has_several=True)
+    if changed is None:
+        return None
+    changed.properties["tile_queue"] = UnitAttr()
+    _Scheduler(changed, takes_over=True).write()
+    return changed
+
+
 def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance) -> SSAValue:
     """i1: whether so many tiles take less time two at once."""
     at_once = performance.multiprocessors
@@ -136,7 +146,7 @@ class _Scheduler:
     """Moves what varies into a loop over tiles, whose number decides the numbers of the block."""
 
     def __init__(self, func: aa.FuncOp, *, takes_over: bool = False):
-        self.source = func.body.block
+        self.func, self.source = func, func.body.block
         self.takes_over = takes_over
         self.numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
         self.varying = varying_operations(func)
@@ -175,7 +185,7 @@ class _Scheduler:
         Tile blocks that differ in nothing that they ask for do the same.
         """
         sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
-        if self.axes <= {0}:
+        if self.axes <= {0} and self.func.tile_queue is None:
             sizes = sizes[:1]
         return sizes, self._product(sizes)
 
@@ -190,7 +200,8 @@ class _Scheduler:
         before, source, body = self.before, self.source, self.inside.block
         end = source.last_op
         first = before.place(aa.GetProgramIdOp, 0)
-        step = total if self.takes_over else before.place(aa.GetNumProgramsOp, 0)
+        is_own = self.takes_over and self.func.tile_queue is None
+        step = total if is_own else before.place(aa.GetNumProgramsOp, 0)
         how = {"takes_over": UnitAttr()} if self.takes_over else {}
         for op in self.numbers:
             if op.axis.value.data in self.axes:

@@ -157,25 +157,20 @@ class AsyncBuilder(MemoryBuilder):
         type = vector_type(i32, cluster.ANSWER_WORDS)
         return self.value(cluster.QueryCancelOp, (pointer,), type)
 
-    def ask_queue(
-        self, table: SSAValue, slots: int, state: SSAValue, predicate: SSAValue
-    ) -> SSAValue:
-        """Asks this launch's queue for a number, for `take_number` (i64); one thread."""
-        operands, properties = (table, state, predicate), {"slots": IntAttr(slots)}
-        return self.value(cluster.AskQueueOp, operands, integer_type(64), properties)
-
     def take_number(
         self,
         table: SSAValue,
         slots: int,
         state: SSAValue,
-        asked: SSAValue,
         own: SSAValue,
         limits: tuple[SSAValue, SSAValue],
         predicate: SSAValue,
     ) -> tuple[SSAValue, SSAValue]:
-        """The new state, and the number after `own`, from the first to the end of `limits`."""
-        operands = (table, state, asked, own, *limits, predicate)
+        """The new state, and the number after `own`, from the first to the end of `limits`.
+
+        One thread, where the predicate holds.
+        """
+        operands = (table, state, own, *limits, predicate)
         types, properties = (i32, i32), {"slots": IntAttr(slots)}
         made = self.append(cluster.TakeNumberOp, operands, types, properties)
         return made.results[0], made.results[1]

@@ -162,40 +162,23 @@ _MINE = [
 """What the word of this launch's slot is above the count: never zero."""
 
 
-def _print_ask_queue(text: FunctionText, op: Operation) -> None:
-    """State 0: claims the home slot; 1 + slot: draws there; else nothing is asked."""
-    ask, asm = cast(cluster.AskQueueOp, op), AsmOperands(text, outputs=1)
-    table, state, elected = (asm.value(value) for value in op.operands)
-    count = ask.slots.data
-    lines = [
-        "{ .reg .pred p, q; .reg .b64 mine, at, w; .reg .b32 slot;",
-        f"mov.b64 $0, 0; setp.eq.and.b32 p, {state}, 0, {elected};",
-        *_MINE,
-        f"mov.u64 at, %gridid; and.b64 at, at, {count - 1}; mad.lo.u64 at, at, 16, {table};",
-        "@p atom.acquire.gpu.global.cas.b64 $0, [at], 0, mine;",
-        f"add.s32 slot, {state}, -1; setp.lt.and.u32 q, slot, {count}, {elected};",
-        f"mad.wide.u32 at, slot, 16, {table};",
-        "@q atom.relaxed.gpu.global.add.u64 $0, [at+8], 1; }",
-    ]
-    text.bind(ask.result, asm.define(" ".join(lines), ["=&l"], "i64", "sc"))
-
-
 def _print_take_number(text: FunctionText, op: Operation) -> None:
     """`w` is what a slot's word was before a try to claim it. Lanes without the guard: `end`."""
     take, asm = cast(cluster.TakeNumberOp, op), AsmOperands(text, outputs=2)
-    table, state, asked, own, first, end, elected = (asm.value(value) for value in op.operands)
+    table, state, own, first, end, elected = (asm.value(value) for value in op.operands)
     count = take.slots.data
     here = f"mad.wide.u32 at, slot, 16, {table};"
     cas = "atom.relaxed.gpu.global.cas.b64 old, [at], w, new;"
     lines = [
         "{ .reg .pred p; .reg .b64 mine, at, w, new, old; .reg .b32 slot, home, left, n;",
         f"mov.b32 $0, {state}; mov.b32 $1, {end}; @!{elected} bra DONE_${{:uid}};",
-        f"mov.b64 w, {asked}; mov.u64 at, %gridid; cvt.u32.u64 home, at;",
+        "mov.u64 at, %gridid; cvt.u32.u64 home, at;",
         f"and.b32 home, home, {count - 1};",
         f"setp.gt.u32 p, {state}, {count}; @p bra STATIC_${{:uid}};",
-        f"add.s32 slot, {state}, -1; setp.ne.b32 p, {state}, 0; @p bra DRAWN_${{:uid}};",
+        f"add.s32 slot, {state}, -1; {here}",
+        f"setp.ne.b32 p, {state}, 0; @p bra FOUND_${{:uid}};",
         *_MINE,
-        f"mov.b32 slot, home; mov.b32 left, {count}; {here}",
+        f"mov.b32 slot, home; mov.b32 left, {count}; {here} bra CLAIM_${{:uid}};",
         "CHECK_${:uid}: setp.eq.b64 p, w, 0; @p bra FOUND_${:uid};",
         f"xor.b64 new, w, mine; setp.le.u64 p, new, {_MOST_PASSED}; @p bra FOUND_${{:uid}};",
         f"and.b64 new, w, {_MOST_PASSED}; setp.eq.b64 p, new, {_MOST_PASSED};",
@@ -206,8 +189,7 @@ def _print_take_number(text: FunctionText, op: Operation) -> None:
         f"add.s32 slot, slot, 1; and.b32 slot, slot, {count - 1}; {here}",
         "CLAIM_${:uid}: atom.acquire.gpu.global.cas.b64 w, [at], 0, mine; bra CHECK_${:uid};",
         "FOUND_${:uid}: add.s32 $0, slot, 1;",
-        "atom.relaxed.gpu.global.add.u64 w, [at+8], 1;",
-        "DRAWN_${:uid}: cvt.u32.u64 n, w;",
+        "atom.relaxed.gpu.global.add.u64 w, [at+8], 1; cvt.u32.u64 n, w;",
         f"add.s32 $1, n, {first}; add.s32 n, n, 1; setp.ne.b32 p, n, {end};",
         "@p bra DONE_${:uid};",
         # The last number of all: what was passed over on the way is handed back, then the slot.
@@ -484,7 +466,6 @@ RULES: dict[type[Operation], PrintRule] = {
     cluster.StoreAsyncOp: _print_store_async,
     cluster.TryCancelOp: _print_try_cancel,
     cluster.QueryCancelOp: _print_query_cancel,
-    cluster.AskQueueOp: _print_ask_queue,
     cluster.TakeNumberOp: _print_take_number,
     cluster.SetMaxRegistersOp: _print_setmaxnreg,
     tma.TmaLoadOp: _print_tma_load,

@@ -91,7 +91,7 @@ def lower_for(ctx: KernelLowering, op: Operation, lower_block: LowerBlock) -> No
     if op.takes_over is not None:
         from tileiras.codegen.lowering.taken_blocks import ask
 
-        ask(ctx, upper)
+        ask(ctx)
     ctx.loops.append(LoopFrame(next_iteration, done))
     lower_block(ctx, source)
     ctx.loops.pop()

@@ -322,13 +322,11 @@ class TileQueue:
     """What the producer knows of the queue of its launch.
 
     `table` is global memory for the queues of all launches; `state` is 0 as long as the producer
-    does not know which one is its own; `asked` (8 bytes of local memory) is what it has asked for;
-    `own` is the number that it has.
+    does not know which one is its own; `own` is the number that it has.
     """
 
     table: llvm_memory.GlobalOp
     state: Variable
-    asked: SSAValue
     own: Variable
 
 

@@ -19,18 +19,13 @@ from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.longest_tile_first import grid_counts, longest_tile_first_block
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, TileQueue, Variable
 from tileiras.codegen.lowering.tensors import among_all, cluster_rank
-from tileiras.codegen.lowering.tile_queue import (
-    WORD_BYTES,
-    ask_queue,
-    drawn_number,
-    in_order,
-    tile_queue,
-)
+from tileiras.codegen.lowering.tile_queue import WORD_BYTES, drawn_number, in_order, tile_queue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, pointer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
+from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.errors import InternalError
 
 SLOTS = 2
@@ -70,6 +65,8 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
         around = region.parent
         if isinstance(around, tc.ProductWarpOp) or region is switch.store:
             return 1
+        if isinstance(around, wg.TransposeWarpsOp):
+            return around.warps.data
         if region is switch.producer:
             return switch.working_warps.data
         if region is switch.consumer:
@@ -88,15 +85,12 @@ def init_barriers(ctx: KernelLowering, taken: TakenBlocks) -> None:
         b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
 
 
-def ask(ctx: KernelLowering, end: SSAValue) -> None:
-    """The producer asks for what follows the tile that it begins: a number below the end."""
-    if not ctx.roles.is_producer:
+def ask(ctx: KernelLowering) -> None:
+    """The producer asks for what follows the tile that it begins, if the hardware answers."""
+    if not ctx.roles.is_producer or _taken(ctx).queue is not None:
         return
     b, taken = ctx.b, _taken(ctx)
     elected = ctx.roles.elected(ctx)
-    if taken.queue is not None:
-        ask_queue(ctx, taken.queue, end, elected)
-        return
     place = taken.place.get(b)
     full = _barrier(ctx, place, _FULL)
     b.mbarrier_expect_tx(full, ANSWER_BYTES, elected)

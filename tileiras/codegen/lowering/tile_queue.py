@@ -4,14 +4,15 @@
     each further one       the next one of the queue   from there to the end of the grid
 
 A launch has no memory of its own, so queues lie in a table of the module, in the slot of the launch
-that is running (`nvvm.take_number`). Numbers are asked for as a tile begins, and looked at as it
-ends: the trip to memory costs nobody time. What is drawn is a place in the order in which the grid
-would start: long tile blocks come first where that is known (`longest_tile_first.py`).
+that is running (`nvvm.take_number`). The producer draws when it has started the last copies of a
+tile: late, for whoever is done first shall get the next one, and while consumers have stages to go
+through, so that the trip to memory costs nobody time. What is drawn is a place in the order in
+which the grid would start: long tile blocks come first where that is known
+(`longest_tile_first.py`).
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
@@ -27,7 +28,6 @@ guide, "Technical Specifications per Compute Capability").
 """
 SLOT_BYTES = 16
 WORD_BYTES = 4
-_ASKED_BYTES = 8
 
 
 def tile_queue(ctx: KernelLowering) -> TileQueue:
@@ -35,46 +35,26 @@ def tile_queue(ctx: KernelLowering) -> TileQueue:
     size, name = SLOTS * SLOT_BYTES, ctx.symbols.unique("queues")
     table = llvm_memory.GlobalOp.make(name, size, GLOBAL, SLOT_BYTES)
     ctx.add_globals(table)
-    asked = ctx.prologue.alloca(_ASKED_BYTES, _ASKED_BYTES)
     own = Variable(ctx, 0)
     own.set(ctx.prologue, own_number(ctx))
-    return TileQueue(table, Variable(ctx, 0), asked, own)
-
-
-def ask_queue(
-    ctx: KernelLowering, queue: TileQueue, end: SSAValue, elected: SSAValue
-) -> None:
-    """The elected thread asks for a number below the end, and goes on."""
-    b = ctx.b
-    table, state = b.address_of(queue.table), queue.state.get(b)
-    asked = b.ask_queue(table, SLOTS, state, b.and_(elected, _has_queue(ctx, end)))
-    b.store(asked, queue.asked, _ASKED_BYTES)
+    return TileQueue(table, Variable(ctx, 0), own)
 
 
 def drawn_number(
     ctx: KernelLowering, queue: TileQueue, end: SSAValue, elected: SSAValue
 ) -> SSAValue:
-    """What follows the own number, known to the elected thread: `end` or more, if nothing."""
+    """What follows the own number, known to the elected thread: `end` or more, if nothing.
+
+    Nobody draws where each CTA has its own tile at most.
+    """
     b = ctx.b
-    state, asked = queue.state.get(b), b.load(queue.asked, i64, _ASKED_BYTES)
-    limits = (tile_blocks(ctx, 0), end)
-    state, number = b.take_number(
-        b.address_of(queue.table),
-        SLOTS,
-        state,
-        asked,
-        queue.own.get(b),
-        limits,
-        b.and_(elected, _has_queue(ctx, end)),
-    )
+    table, state, own = b.address_of(queue.table), queue.state.get(b), queue.own.get(b)
+    first = tile_blocks(ctx, 0)
+    draws = b.and_(elected, b.icmp("ult", first, end))
+    state, number = b.take_number(table, SLOTS, state, own, (first, end), draws)
     queue.state.set(b, state)
     queue.own.set(b, number)
     return number
-
-
-def _has_queue(ctx: KernelLowering, end: SSAValue) -> SSAValue:
-    """i1: whether there are more tile blocks than CTAs that work."""
-    return ctx.b.icmp("ult", tile_blocks(ctx, 0), end)
 
 
 def in_order(ctx: KernelLowering, place: SSAValue, end: SSAValue) -> SSAValue:

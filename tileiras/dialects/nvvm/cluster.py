@@ -1,7 +1,6 @@
 """Clusters of CTAs, and moving registers between warpgroups."""
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, StringAttr, UnitAttr
-from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -126,34 +125,16 @@ class QueryCancelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AskQueueOp(IRDLOperation):
-    """Asks the queue of this launch for a number, where the guard holds, and waits for nothing.
-
-    `table` (global, zero before the first launch) has `slots` slots of 16 bytes: whose it is, and
-    how many numbers were drawn. A launch is told from those that run at the same time by `%gridid`.
-    `state` is 0 before a thread's first number: then this only asks for the slot of the launch,
-    that of the remainder of its id. The result is for `take_number`.
-    """
-
-    name = "nvvm.ask_queue"
-    slots = prop_def(IntAttr)
-    table = operand_def(PointerType)
-    state = operand_def(IntegerType(32))
-    predicate = operand_def(IntegerType(1))
-    result = result_def(IntegerType(64))
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-
-    def verify_(self) -> None:
-        """Global memory and a power of two."""
-        _check_table(self.name, self.table, self.slots)
-
-
-@irdl_op_definition
 class TakeNumberOp(IRDLOperation):
-    """The number that a thread has asked for: `first`, `first + 1`, ..; `end` and more: no more.
+    """Draws the next number of this launch: `first`, `first + 1`, ..; `end` and more: no more.
 
     `first` threads of a launch draw, until each has got `end` or more once: who draws the last of
     all numbers gives the slot back. `state` is what the same thread's last one gave, 0 at first.
+    Threads for which the guard does not hold draw none, and have `end`.
+
+    `table` (global, zero before the first launch) has `slots` slots of 16 bytes: whose it is, and
+    how many numbers were drawn. A launch is told from those that run at the same time by `%gridid`,
+    and takes the slot that is the remainder of that.
 
     A slot that another launch has is passed over for the next one, and counted as passed until this
     launch ends: so all threads of a launch go the same way, and nobody takes a slot on it meanwhile.
@@ -165,7 +146,6 @@ class TakeNumberOp(IRDLOperation):
     slots = prop_def(IntAttr)
     table = operand_def(PointerType)
     state = operand_def(IntegerType(32))
-    asked = operand_def(IntegerType(64))
     own = operand_def(IntegerType(32))
     first = operand_def(IntegerType(32))
     end = operand_def(IntegerType(32))
@@ -176,13 +156,9 @@ class TakeNumberOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Global memory and a power of two."""
-        _check_table(self.name, self.table, self.slots)
-
-
-def _check_table(name: str, table: SSAValue, slots: IntAttr) -> None:
-    count = slots.data
-    if table.type != PointerType(GLOBAL) or count < 1 or count & (count - 1):
-        raise VerifyException(f"{name}: {count} slots at {table.type}")
+        count = self.slots.data
+        if self.table.type != PointerType(GLOBAL) or count < 1 or count & (count - 1):
+            raise VerifyException(f"{self.name}: {count} slots at {self.table.type}")
 
 
 @irdl_op_definition
@@ -210,5 +186,5 @@ class SetMaxRegistersOp(IRDLOperation):
 
 
 LAUNCH_CONTROL_OPS = (TryCancelOp, QueryCancelOp)
-QUEUE_OPS = (AskQueueOp, TakeNumberOp)
+QUEUE_OPS = (TakeNumberOp,)
 CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, StoreAsyncOp, SetMaxRegistersOp)

@@ -141,7 +141,8 @@ def _drawing(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_tile_queue
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
-    from tileiras.planning.tile_scheduler.joinable import is_repeatable, may_loop_over_tiles
+    from tileiras.passes.nv_tileaa.opened_guards import without_early_return
+    from tileiras.planning.tile_scheduler.joinable import is_repeatable
     from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
     if options.switch(DYNAMIC_PERSISTENT) is not True or func.static_tile_scheduler is not None:
@@ -152,10 +153,8 @@ def _drawing(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
-    if not may_loop_over_tiles(func, may_have_several=True):
-        return None
     order = longest_tile_first(func)
-    looped = with_tile_queue(func)
+    looped = with_tile_queue(without_early_return(func))
     if looped is None:
         return None
     if order is not None:

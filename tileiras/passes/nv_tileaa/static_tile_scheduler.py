@@ -105,7 +105,7 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
 
 def with_tile_queue(func: aa.FuncOp) -> aa.FuncOp | None:
     """The same, with as many tile blocks as SMs, which draw the numbers of tiles from a queue."""
-    changed = _copied(func, "static_tile_scheduler", has_several=True)
+    changed = _copied(func, "static_tile_scheduler", has_several=True, is_guarded=True)
     if changed is None:
         return None
     changed.properties["tile_queue"] = UnitAttr()
@@ -127,8 +127,10 @@ def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance)
     return builder.emit(aa.CmpIOp, times, [i1], _AT_MOST).results[0]
 
 
-def _copied(func: aa.FuncOp, scheduler: str, *, has_several: bool = False) -> aa.FuncOp | None:
-    if not may_loop_over_tiles(func, may_have_several=has_several):
+def _copied(
+    func: aa.FuncOp, scheduler: str, *, has_several: bool = False, is_guarded: bool = False
+) -> aa.FuncOp | None:
+    if not may_loop_over_tiles(func, may_have_several=has_several, may_be_guarded=is_guarded):
         return None
     changed = without_strategy(func)
     for op in list(changed.walk()):

@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
+from tileiras.errors import UsageError
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import (
     DELAY_TMA_STORE_WAIT,
@@ -21,9 +22,13 @@ from tileiras.options import (
 )
 from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark, RemarkCategory, RemarkKind
+from tileiras.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
+
+QUEUES = ("auto", "on", "off")
+"""Whether tile blocks draw others from a queue, on targets that cannot take them over."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,23 @@ class DynamicPersistentPass(IrPass):
     beforehand: an SM that another kernel keeps busy takes over fewer tile blocks, and a grid that
     fills the GPU once is launched as it is.
 
+    Where the target has no launch control, as many CTAs as SMs draw tile blocks from a queue. They
+    do where tile blocks take different times: where lengths of loops, or whether there is work at
+    all, depend on what is loaded; for other kernels than attention also where they depend on the
+    number of the tile block. `queue=on`: wherever it is possible; `queue=off`: nowhere.
+
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
-    Requires nv_tileaa, with the strategies of kernels; a target with TMA and clusterlaunchcontrol
+    Before   %n = tiled_load %l[get_program_id 0];  for %k in [0, %n) { dot };  tiled_store
+    After    func {static_tile_scheduler, tile_queue} { for %t in [get_program_id 0, get_grid_size 0)
+             step get_num_programs 0 {takes_over} {
+               %n = tiled_load %l[%t];  for %k in [0, %n) { dot };  tiled_store } }
+    Requires nv_tileaa, with the strategies of kernels; a target with TMA, and clusterlaunchcontrol
+             or wgmma
              Where some tile blocks take longer than others the order in which they start, long
              ones before short ones, is written on the kernel: what is taken over follows it
-    Leaves   kernels whose products do not go to tensor memory: those of warps keep fewer stages
-             then. Unless some tile blocks take longer than others, and pipelines keep two stages,
+    Leaves   kernels whose products, on targets with launch control, do not go to tensor memory:
+             those of warps keep fewer stages then. Unless some tile blocks take longer than others, and pipelines keep two stages,
              or the environment variable TILEIR_DYNAMIC_PERSISTENT is 1; tiles that leave room for a
              second CTA on an SM; operands that threads read; products that depend on each other
              (attention) where stores would leave a pipeline a single stage; tile blocks that may
@@ -50,6 +65,17 @@ class DynamicPersistentPass(IrPass):
 
     name = "tileas-dynamic-persistent"
     title: ClassVar[str] = "Take over tile blocks"
+    queue: str = "auto"
+    """`on`, `off`, or `auto`: where it pays."""
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for another word."""
+        if self.queue not in QUEUES:
+            raise UsageError(
+                f"option 'queue' of pass '{self.name}' is '{self.queue}', expected one of "
+                f"{', '.join(QUEUES)}",
+                label=did_you_mean(self.queue, QUEUES),
+            )
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Looks at all kernels with products."""
@@ -60,19 +86,26 @@ class DynamicPersistentPass(IrPass):
             if target.has(Feature.CLUSTER_LAUNCH_CONTROL):
                 changed = _taking_over(func, target, ctx.options)
             else:
-                changed = _drawing(func, target, ctx.options)
+                changed = _drawing(func, target, self._is_asked(ctx.options))
             if changed is not None:
                 put_in_place(changed, func)
                 ctx.remarks.add(_remark(changed))
 
+    def _is_asked(self, options: CompileOptions) -> bool | None:
+        """Whether there shall be a queue, or none; None if that is left to the pass."""
+        asked = {"on": True, "off": False, "auto": None}[self.queue]
+        return options.switch(DYNAMIC_PERSISTENT) if asked is None else asked
+
 
 def _remark(func: aa.FuncOp) -> Remark:
+    draws = "one CTA for each SM: whoever is done draws the next tile block from a queue"
+    takes = "a CTA goes on with tile blocks that have not started"
     return Remark(
         RemarkCategory.SCHEDULE,
         RemarkKind.PASSED,
         DynamicPersistentPass.name,
         "DynamicPersistent",
-        "a CTA goes on with tile blocks that have not started",
+        takes if func.tile_queue is None else draws,
         func.sym_name.data,
         place_of(func),
     )
@@ -136,31 +169,46 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     return looped if _fills_an_sm(again) else None
 
 
-def _drawing(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -> aa.FuncOp | None:
+def _drawing(func: aa.FuncOp, target: GpuTarget, asked: bool | None) -> aa.FuncOp | None:
     """The kernel whose tile blocks draw tiles from a queue, None if it is to stay as it is."""
+    from tileiras.passes.nv_tileaa.opened_guards import without_early_return
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_tile_queue
     from tileiras.planning.strategy import strategy_of, would_specialise
     from tileiras.planning.tile_scheduler.communication import may_communicate
-    from tileiras.passes.nv_tileaa.opened_guards import without_early_return
     from tileiras.planning.tile_scheduler.joinable import is_repeatable
     from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
-    if options.switch(DYNAMIC_PERSISTENT) is not True or func.static_tile_scheduler is not None:
-        return None
-    plan = strategy_of(func, target)
-    if plan is None or plan.shape.ctas > 1:
+    plan = strategy_of(func, target) if asked is not False else None
+    if plan is None or func.static_tile_scheduler is not None or not _fills_an_sm(plan):
         return None
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
-    order = longest_tile_first(func)
-    looped = with_tile_queue(without_early_return(func))
+    one = without_early_return(func)
+    if not asked and not _gains_by_queue(one, plan):
+        return None
+    looped = with_tile_queue(one)
     if looped is None:
         return None
+    order = longest_tile_first(func)
     if order is not None:
         looped.attributes[TILE_ORDER] = IntTupleAttr(order)
     again = would_specialise(looped, target)
-    return looped if again is not None and again.shape.ctas == 1 else None
+    return looped if again is not None and _fills_an_sm(again) else None
+
+
+def _gains_by_queue(func: aa.FuncOp, plan: RolePlan) -> bool:
+    """Whether tile blocks take different times, and gain more by the next tile's copies than by a
+    start of their own.
+
+    Attention starts quickly, with warpgroups that are out of step: where the numbers of tile blocks
+    say how long they are, and so the longest start first, it stays as it is.
+    """
+    from tileiras.planning.tile_scheduler.uneven import Lengths, lengths_of
+
+    lengths = lengths_of(func)
+    is_chain = any(planned.lhs is None for planned in plan.dots.values())
+    return lengths is Lengths.LOADED or (lengths is Lengths.KNOWN and not is_chain)
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

@@ -50,6 +50,8 @@ def drawn_number(
     b = ctx.b
     table, state, own = b.address_of(queue.table), queue.state.get(b), queue.own.get(b)
     first = tile_blocks(ctx, 0)
+    if ctx.tiles_drawn > 1:
+        end = b.udiv(b.add(end, b.i32(ctx.tiles_drawn - 1)), b.i32(ctx.tiles_drawn))
     draws = b.and_(elected, b.icmp("ult", first, end))
     state, number = b.take_number(table, SLOTS, state, own, (first, end), draws)
     queue.state.set(b, state)
@@ -58,10 +60,12 @@ def drawn_number(
 
 
 def in_order(ctx: KernelLowering, place: SSAValue, end: SSAValue) -> SSAValue:
-    """The number of the tile block that starts as the one with this place in the grid's order."""
+    """The number of the tile block that starts as the one with this place in the grid's order; the
+    first of those that are drawn at once.
+    """
     order = ctx.roles.tile_order
     if order is None:
-        return place
+        return ctx.b.mul(place, ctx.b.i32(ctx.tiles_drawn)) if ctx.tiles_drawn > 1 else place
     b, counts = ctx.b, grid_counts(ctx.b)
     zero = b.i32(0)
     numbers = [place, zero, zero]

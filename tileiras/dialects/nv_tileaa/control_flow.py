@@ -78,6 +78,12 @@ class FuncOp(IRDLOperation):
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
 
     @property
+    def tiles_at_once(self) -> int:
+        """Tiles by which the loop of a static tile scheduler goes on for each tile block."""
+        has_rounds = self.two_tiles is not None and self.two_tiles.data in ("rounds", "rows")
+        return 1 + has_rounds
+
+    @property
     def row_axis(self) -> int | None:
         """The axis of the grid along which the CTAs of a cluster lie in rows, if they do."""
         return self.in_rows.value.data if isinstance(self.in_rows, IntegerAttr) else None

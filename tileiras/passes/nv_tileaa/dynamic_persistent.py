@@ -86,7 +86,7 @@ class DynamicPersistentPass(IrPass):
             if target.has(Feature.CLUSTER_LAUNCH_CONTROL):
                 changed = _taking_over(func, target, ctx.options)
             else:
-                changed = _drawing(func, target, self._is_asked(ctx.options))
+                changed = _drawing(func, target, ctx.options, self._is_asked(ctx.options))
             if changed is not None:
                 put_in_place(changed, func)
                 ctx.remarks.add(_remark(changed))
@@ -113,7 +113,9 @@ def _remark(func: aa.FuncOp) -> Remark:
 
 def _is_candidate(func: aa.FuncOp) -> bool:
     """Whether a kernel has products, and its CTAs a tile block each."""
-    if func.clustered is not None or func.two_tiles is not None:
+    if func.clustered is not None or func.tile_queue is not None:
+        return False
+    if func.two_tiles is not None and func.static_tile_scheduler is None:
         return False
     return any(isinstance(op, aa.ProductOp) for op in func.walk())
 
@@ -169,7 +171,9 @@ def _taking_over(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) ->
     return looped if _fills_an_sm(again) else None
 
 
-def _drawing(func: aa.FuncOp, target: GpuTarget, asked: bool | None) -> aa.FuncOp | None:
+def _drawing(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions, asked: bool | None
+) -> aa.FuncOp | None:
     """The kernel whose tile blocks draw tiles from a queue, None if it is to stay as it is."""
     from tileiras.passes.nv_tileaa.opened_guards import without_early_return
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_tile_queue
@@ -179,8 +183,10 @@ def _drawing(func: aa.FuncOp, target: GpuTarget, asked: bool | None) -> aa.FuncO
     from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
     plan = strategy_of(func, target) if asked is not False else None
-    if plan is None or func.static_tile_scheduler is not None or not _fills_an_sm(plan):
+    if plan is None or not _fills_an_sm(plan):
         return None
+    if func.static_tile_scheduler is not None:
+        return _drawing_rounds(func, target, options) if asked else None
     operations = list(func.walk())
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
@@ -195,6 +201,21 @@ def _drawing(func: aa.FuncOp, target: GpuTarget, asked: bool | None) -> aa.FuncO
         looped.attributes[TILE_ORDER] = IntTupleAttr(order)
     again = would_specialise(looped, target)
     return looped if again is not None and _fills_an_sm(again) else None
+
+
+def _drawing_rounds(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """A kernel with a static tile scheduler whose rounds are drawn from a queue instead."""
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import drawing_from_queue
+    from tileiras.planning.stores import plan_with_stores
+    from tileiras.planning.strategy import would_specialise
+
+    changed = drawing_from_queue(func)
+    if changed is None or would_specialise(changed, target) is None:
+        return None
+    again = plan_with_stores(changed, target, options)
+    return changed if again is not None and _fills_an_sm(again) else None
 
 
 def _gains_by_queue(func: aa.FuncOp, plan: RolePlan) -> bool:

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import UnitAttr, i1, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tileiras.analysis.persistent import walks_over_blocks
 from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
@@ -110,6 +111,20 @@ def with_tile_queue(func: aa.FuncOp) -> aa.FuncOp | None:
         return None
     changed.properties["tile_queue"] = UnitAttr()
     _Scheduler(changed, takes_over=True).write()
+    return changed
+
+
+def drawing_from_queue(func: aa.FuncOp) -> aa.FuncOp | None:
+    """A copy of a kernel with a static tile scheduler that draws its tiles from a queue; None if it
+    has no loop over tiles.
+    """
+    changed = without_strategy(func)
+    loops = [op for op in changed.body.block.ops if isinstance(op, aa.ForOp)]
+    over_tiles = [loop for loop in loops if walks_over_blocks(loop)]
+    if len(over_tiles) != 1:
+        return None
+    over_tiles[0].properties["takes_over"] = UnitAttr()
+    changed.properties["tile_queue"] = UnitAttr()
     return changed
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.lowering.barrier_makers import BarrierMakers
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.longest_tile_first import grid_counts, longest_tile_first_block
 from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, TileQueue, Variable
@@ -75,14 +76,15 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
     raise InternalError("no warp role runs a loop", where="taken blocks")
 
 
-def init_barriers(ctx: KernelLowering, taken: TakenBlocks) -> None:
+def init_barriers(ctx: KernelLowering, taken: TakenBlocks, makers: BarrierMakers) -> None:
     """One thread makes the mbarriers of the slots."""
-    b = ctx.b
-    memory = b.address_of(taken.memory)
-    for number in range(SLOTS):
-        b.mbarrier_init(b.gep(memory, _FULL + number * BARRIER_BYTES), 1)
-        readers = taken.readers * ctx.cluster_size
-        b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
+    with ctx.where(makers.is_first):
+        b = ctx.b
+        memory = b.address_of(taken.memory)
+        for number in range(SLOTS):
+            b.mbarrier_init(b.gep(memory, _FULL + number * BARRIER_BYTES), 1)
+            readers = taken.readers * ctx.cluster_size
+            b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
 
 
 def ask(ctx: KernelLowering) -> None:

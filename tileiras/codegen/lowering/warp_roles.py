@@ -437,7 +437,7 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     if ctx.roles.taken is not None:
         from tileiras.codegen.lowering.taken_blocks import init_barriers
 
-        init_barriers(ctx, ctx.roles.taken)
+        init_barriers(ctx, ctx.roles.taken, makers)
     b.fence_mbarrier_init()
 
 

@@ -45,7 +45,7 @@ class FuncOp(IRDLOperation):
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
     whatever the grid is. With `tile_queue` each draws the next number from a queue when it is done
-    with one (`for` with `takes_over`). `dynamic_tile_scheduler`: all that are launched are numbered along one
+    with one (`for` with `takes_over`), a number for so many tiles. `dynamic_tile_scheduler`: all that are launched are numbered along one
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
     never starts. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
@@ -65,7 +65,7 @@ class FuncOp(IRDLOperation):
     in_rows = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
-    tile_queue = opt_prop_def(UnitAttr)
+    tile_queue = opt_prop_def(IntegerAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
@@ -78,10 +78,9 @@ class FuncOp(IRDLOperation):
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
 
     @property
-    def tiles_at_once(self) -> int:
-        """Tiles by which the loop of a static tile scheduler goes on for each tile block."""
-        has_rounds = self.two_tiles is not None and self.two_tiles.data in ("rounds", "rows")
-        return 1 + has_rounds
+    def tiles_drawn(self) -> int:
+        """Tiles that a number of the queue is for."""
+        return self.tile_queue.value.data if isinstance(self.tile_queue, IntegerAttr) else 1
 
     @property
     def row_axis(self) -> int | None:

@@ -191,7 +191,7 @@ def _drawing(
     if any(map(may_communicate, operations)) or not all(map(is_repeatable, operations)):
         return None
     one = without_early_return(func)
-    if not asked and not _gains_by_queue(one, plan):
+    if not asked and not _gains_by_queue(one, plan, target, options):
         return None
     looped = with_tile_queue(one)
     if looped is None:
@@ -218,18 +218,31 @@ def _drawing_rounds(
     return changed if again is not None and _fills_an_sm(again) else None
 
 
-def _gains_by_queue(func: aa.FuncOp, plan: RolePlan) -> bool:
+def _gains_by_queue(
+    func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
+) -> bool:
     """Whether tile blocks take different times, and gain more by the next tile's copies than by a
-    start of their own.
+    start of their own. Or whether they gain as much as they would by a static schedule.
 
     Attention starts quickly, with warpgroups that are out of step: where the numbers of tile blocks
     say how long they are, and so the longest start first, it stays as it is.
     """
+    from tileiras.planning.hints import integer_hint
+    from tileiras.planning.stores import plan_of_loop
+    from tileiras.planning.tile_scheduler.joinable import is_large_and_plain
     from tileiras.planning.tile_scheduler.uneven import Lengths, lengths_of
 
+    if integer_hint(func, "num_cta_in_cga") not in (None, 1):
+        return False
+    if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
+        return False
     lengths = lengths_of(func)
-    is_chain = any(planned.lhs is None for planned in plan.dots.values())
-    return lengths is Lengths.LOADED or (lengths is Lengths.KNOWN and not is_chain)
+    if lengths is Lengths.LOADED:
+        return True
+    if lengths is Lengths.KNOWN:
+        return all(planned.lhs is not None for planned in plan.dots.values())
+    is_large = is_large_and_plain(plan)
+    return is_large and plan_of_loop(func, plan, plan, target, options) is not None
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import UnitAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -109,7 +109,7 @@ def with_tile_queue(func: aa.FuncOp) -> aa.FuncOp | None:
     changed = _copied(func, "static_tile_scheduler", has_several=True, is_guarded=True)
     if changed is None:
         return None
-    changed.properties["tile_queue"] = UnitAttr()
+    changed.properties["tile_queue"] = IntegerAttr(1, i32)
     _Scheduler(changed, takes_over=True).write()
     return changed
 
@@ -124,7 +124,8 @@ def drawing_from_queue(func: aa.FuncOp) -> aa.FuncOp | None:
     if len(over_tiles) != 1:
         return None
     over_tiles[0].properties["takes_over"] = UnitAttr()
-    changed.properties["tile_queue"] = UnitAttr()
+    is_one = isinstance(over_tiles[0].step.owner, aa.GetNumProgramsOp)
+    changed.properties["tile_queue"] = IntegerAttr(1 if is_one else TILES, i32)
     return changed
 
 

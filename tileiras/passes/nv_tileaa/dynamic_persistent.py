@@ -193,13 +193,8 @@ def _drawing(
     one = without_early_return(func)
     if not asked and not _gains_by_queue(one, plan, target, options):
         return None
-    looped = with_tile_queue(one)
-    if looped is None:
-        return None
-    order = longest_tile_first(func)
-    if order is not None:
-        looped.attributes[TILE_ORDER] = IntTupleAttr(order)
-    again = would_specialise(looped, target)
+    looped = with_tile_queue(one, longest_tile_first(func))
+    again = would_specialise(looped, target) if looped is not None else None
     return looped if again is not None and _fills_an_sm(again) else None
 
 
@@ -222,27 +217,44 @@ def _gains_by_queue(
     func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
 ) -> bool:
     """Whether tile blocks take different times, and gain more by the next tile's copies than by a
-    start of their own. Or whether they gain as much as they would by a static schedule.
+    start of their own. Or whether they take the same time, and would have a static schedule.
 
-    Attention starts quickly, with warpgroups that are out of step: where the numbers of tile blocks
-    say how long they are, and so the longest start first, it stays as it is.
+    Of attention the numbers of tile blocks may say how long they are: then the longest start first,
+    and it stays as it is (D = 64 would take 625 us, not 595; H200). So do products whose operands
+    threads read, for which registers are scarce.
     """
     from tileiras.planning.hints import integer_hint
     from tileiras.planning.stores import plan_of_loop
     from tileiras.planning.tile_scheduler.joinable import is_large_and_plain
     from tileiras.planning.tile_scheduler.uneven import Lengths, lengths_of
 
-    if integer_hint(func, "num_cta_in_cga") not in (None, 1):
+    if integer_hint(func, "num_cta_in_cga") is not None:
         return False
     if False in (options.switch(PREFER_TMA), options.switch(DELAY_TMA_STORE_WAIT)):
         return False
+    if any(planned.fragments not in (None, "smem_transpose") for planned in plan.dots.values()):
+        return False
     lengths = lengths_of(func)
-    if lengths is Lengths.LOADED:
-        return True
-    if lengths is Lengths.KNOWN:
-        return all(planned.lhs is not None for planned in plan.dots.values())
-    is_large = is_large_and_plain(plan)
-    return is_large and plan_of_loop(func, plan, plan, target, options) is not None
+    is_chain = any(planned.lhs is None for planned in plan.dots.values())
+    if lengths is not Lengths.EVEN:
+        return lengths is Lengths.LOADED or not is_chain
+    if is_chain:
+        return _is_plain_attention(func, plan)
+    return is_large_and_plain(plan) and plan_of_loop(func, plan, plan, target, options) is not None
+
+
+def _is_plain_attention(func: aa.FuncOp, plan: RolePlan) -> bool:
+    """Whether two products and a softmax are all, with sums that two warpgroups are needed for.
+
+    Values that idle warps transpose have a static schedule, in which these start early.
+    """
+    from tileiras.passes.nv_tileaa.join_iterations import fits_one_warpgroup
+
+    dots = list(plan.dots.values())
+    if len(dots) != 2 or any(planned.is_smem_transposed for planned in dots):
+        return False
+    has_softmax = any(isinstance(op, aa.ReduceOp) for op in func.walk())
+    return has_softmax and not fits_one_warpgroup(plan)
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

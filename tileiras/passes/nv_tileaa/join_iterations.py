@@ -100,7 +100,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
     # Where keys are masked in a loop of their own, the others are few.
     count = COLUMNS // max(scores) if len(loops) == 1 else 1
-    if count == 1 and len(loops) == 1 and _fits_one_warpgroup(plan):
+    if count == 1 and len(loops) == 1 and fits_one_warpgroup(plan):
         joined = _joined_by(func, plan, 1, target, PARTS)
         if joined is not None:
             return joined, f"an iteration over a tile is {PARTS}, over a part each"
@@ -181,7 +181,7 @@ def _is_shared(after: RolePlan, before: RolePlan) -> bool:
     return together and after.shape.ctas > before.shape.ctas
 
 
-def _fits_one_warpgroup(plan: RolePlan) -> bool:
+def fits_one_warpgroup(plan: RolePlan) -> bool:
     """Whether one warpgroup would have registers for all rows, the scores in parts."""
     from tileiras.planning.resources.cta import MAX_ACCUMULATORS, WARPGROUP_THREADS
 

@@ -29,11 +29,13 @@ from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     IntegerOverflow,
     IntegerOverflowAttr,
+    IntTupleAttr,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.strategy import without_strategy
@@ -104,12 +106,16 @@ def with_dynamic_tile_scheduler(func: aa.FuncOp) -> aa.FuncOp | None:
     return changed
 
 
-def with_tile_queue(func: aa.FuncOp) -> aa.FuncOp | None:
-    """The same, with as many tile blocks as SMs, which draw the numbers of tiles from a queue."""
+def with_tile_queue(func: aa.FuncOp, order: tuple[int, int, int] | None) -> aa.FuncOp | None:
+    """The same, with as many tile blocks as SMs, which draw the numbers of tiles from a queue, in
+    an order of all that are launched if there is one.
+    """
     changed = _copied(func, "static_tile_scheduler", has_several=True, is_guarded=True)
     if changed is None:
         return None
     changed.properties["tile_queue"] = IntegerAttr(1, i32)
+    if order is not None:
+        changed.attributes[TILE_ORDER] = IntTupleAttr(order)
     _Scheduler(changed, takes_over=True).write()
     return changed
 
@@ -203,7 +209,7 @@ class _Scheduler:
         Tile blocks that differ in nothing that they ask for do the same.
         """
         sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
-        if self.axes <= {0} and self.func.tile_queue is None:
+        if self.axes <= {0} and TILE_ORDER not in self.func.attributes:
             sizes = sizes[:1]
         return sizes, self._product(sizes)
 

@@ -105,7 +105,9 @@ def _run(
         place += 1
         if line.endswith(":") or line.startswith(".reg"):
             continue
-        guard, _, rest = line.rpartition("@")[2].partition(" ") if line[0] == "@" else ("", "", line)
+        guard, _, rest = (
+            line.rpartition("@")[2].partition(" ") if line[0] == "@" else ("", "", line)
+        )
         if guard and bool(value(guard.lstrip("!"))) == guard.startswith("!"):
             continue
         name, _, operands = rest.partition(" ")
@@ -129,9 +131,7 @@ def _step(
         _access(name, operands, registers, memory, value)
         return
     target, *names = operands
-    a, *others = (
-        1 - value(item[1:]) if item[0] == "!" else value(item) for item in names
-    )
+    a, *others = (1 - value(item[1:]) if item[0] == "!" else value(item) for item in names)
     b, c = (*others, 0, 0)[:2]
     if kind == "setp":
         compared = {"eq": a == b, "ne": a != b, "gt": a > b, "le": a <= b}[name.split(".")[1]]
@@ -168,12 +168,12 @@ def _access(
         registers[operands[0]] = before
 
 
-def drawn(program: Sequence[str], launches: Sequence[Launch], chance: random.Random) -> dict[int, int]:
+def drawn(
+    program: Sequence[str], launches: Sequence[Launch], chance: random.Random
+) -> dict[int, int]:
     """Runs launches, of which some start when others have ended; what is left in memory."""
     memory: dict[int, int] = {}
-    waiting = [
-        (launch, Thread(launch, own)) for launch in launches for own in range(launch.first)
-    ]
+    waiting = [(launch, Thread(launch, own)) for launch in launches for own in range(launch.first)]
     chance.shuffle(waiting)
     running: list[Iterator[None]] = []
     while waiting or running:
@@ -223,9 +223,9 @@ MUTANTS: dict[str, Callable[[str], str]] = {
     "slots that are passed are not counted": lambda line: line.replace(
         "add.s64 new, w, 1", "add.s64 new, w, 0"
     ),
-    "numbers go on in the next launch": lambda line: line.replace("st.relaxed", "ld.relaxed")
-    if line.startswith("st.")
-    else line,
+    "numbers go on in the next launch": lambda line: (
+        line.replace("st.relaxed", "ld.relaxed") if line.startswith("st.") else line
+    ),
     "whose slot it is nobody looks at": lambda line: line.replace(
         "setp.le.u64 p, new", "setp.ne.u64 p, mine"
     ),

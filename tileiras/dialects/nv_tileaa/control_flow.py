@@ -45,7 +45,8 @@ class FuncOp(IRDLOperation):
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
     whatever the grid is. With `tile_queue` each draws the next number from a queue when it is done
-    with one (`for` with `takes_over`), a number for so many tiles. `dynamic_tile_scheduler`: all that are launched are numbered along one
+    with one (`for` with `takes_over`), a number for so many tiles. `dynamic_tile_scheduler`: all
+    that are launched are numbered along one
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
     never starts. `max_registers`: those that a thread may have, where warps have no roles.
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over

@@ -137,9 +137,8 @@ class TakeNumberOp(IRDLOperation):
     and takes the slot that is the remainder of that.
 
     A slot that another launch has is passed over for the next one, and counted as passed until this
-    launch ends: so all threads of a launch go the same way, and nobody takes a slot on it meanwhile.
-    Where all slots are passed the numbers are `own + first`: a static schedule. Nobody waits for
-    another thread.
+    launch ends. So all threads of a launch go the same way, and nobody takes a slot on it. Where
+    all slots are passed the numbers are `own + first`: a static schedule. Nobody waits.
     """
 
     name = "nvvm.take_number"

@@ -40,27 +40,30 @@ class DynamicPersistentPass(IrPass):
     fills the GPU once is launched as it is.
 
     Where the target has no launch control, as many CTAs as SMs draw tile blocks from a queue. They
-    do where tile blocks take different times: where lengths of loops, or whether there is work at
-    all, depend on what is loaded; for other kernels than attention also where they depend on the
-    number of the tile block. `queue=on`: wherever it is possible; `queue=off`: nowhere.
+    do where lengths of loops, or whether there is work at all, depend on what is loaded; in other
+    kernels than attention also where they depend on the number of the tile block; for large
+    products of one length, and full attention. `queue=on`: wherever it is possible, in rounds of
+    two tiles, too; `queue=off`: nowhere.
 
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
     Before   %n = tiled_load %l[get_program_id 0];  for %k in [0, %n) { dot };  tiled_store
-    After    func {static_tile_scheduler, tile_queue} { for %t in [get_program_id 0, get_grid_size 0)
-             step get_num_programs 0 {takes_over} {
-               %n = tiled_load %l[%t];  for %k in [0, %n) { dot };  tiled_store } }
+    After    func {static_tile_scheduler, tile_queue = 1} {
+               for %t in [get_program_id 0, get_grid_size 0) step get_num_programs 0 {takes_over} {
+                 %n = tiled_load %l[%t];  for %k in [0, %n) { dot };  tiled_store } }
     Requires nv_tileaa, with the strategies of kernels; a target with TMA, and clusterlaunchcontrol
              or wgmma
              Where some tile blocks take longer than others the order in which they start, long
              ones before short ones, is written on the kernel: what is taken over follows it
-    Leaves   kernels whose products, on targets with launch control, do not go to tensor memory:
-             those of warps keep fewer stages then. Unless some tile blocks take longer than others, and pipelines keep two stages,
-             or the environment variable TILEIR_DYNAMIC_PERSISTENT is 1; tiles that leave room for a
-             second CTA on an SM; operands that threads read; products that depend on each other
-             (attention) where stores would leave a pipeline a single stage; tile blocks that may
-             wait for each other, or that no warp of their own stores for; everything, if the
-             environment variable is 0
+    Leaves   tiles that leave room for a second CTA on an SM; tile blocks that may wait for each
+             other; everything, if the environment variable TILEIR_DYNAMIC_PERSISTENT is 0
+             With launch control: kernels whose products do not go to tensor memory, for those of
+             warps keep fewer stages then. Unless some tile blocks take longer than others, and
+             pipelines keep two stages, or the environment variable is 1; operands that threads
+             read; products that depend on each other (attention) where stores would leave a
+             pipeline a single stage; tile blocks that no warp of their own stores for
+             With a queue: kernels that say how many CTAs a cluster has; products whose operands
+             threads read; causal attention; clusters, and other kernels with a static schedule
     """
 
     name = "tileas-dynamic-persistent"

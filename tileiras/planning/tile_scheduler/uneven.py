@@ -9,7 +9,7 @@ What a grid is best at: whoever has ended takes the next tile block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 
 from xdsl.ir import Operation, SSAValue
@@ -53,7 +53,7 @@ def _multiplies(loop: aa.ForOp) -> bool:
 
 
 def _kind(value: SSAValue) -> Lengths:
-    """What a value depends on: what tile blocks load by their numbers, these numbers, or neither."""
+    """What a value depends on: what tile blocks load by their numbers, these, or neither."""
     makers = _makers([value])
     loads = (op for op in makers if isinstance(op, aa.TiledLoadOp | aa.LoadOp))
     if any(_has_number(_makers(load.operands)) for load in loads):
@@ -65,7 +65,7 @@ def _has_number(makers: dict[Operation, None]) -> bool:
     return any(isinstance(op, aa.GetProgramIdOp) for op in makers)
 
 
-def _makers(values: Iterator[SSAValue] | list[SSAValue] | tuple[SSAValue, ...]) -> dict[Operation, None]:
+def _makers(values: Iterable[SSAValue]) -> dict[Operation, None]:
     """All that values are made from; what makes results inside of an operation counts, too."""
     found: dict[Operation, None] = {}
     pending = list(values)

@@ -228,7 +228,7 @@ def _gains_by_queue(
     """
     from tileiras.planning.hints import integer_hint
     from tileiras.planning.stores import plan_of_loop
-    from tileiras.planning.tile_scheduler.joinable import is_large_and_plain
+    from tileiras.planning.tile_scheduler.joinable import LARGE_TILE
     from tileiras.planning.tile_scheduler.uneven import Lengths, lengths_of
 
     if integer_hint(func, "num_cta_in_cga") is not None:
@@ -243,7 +243,9 @@ def _gains_by_queue(
         return lengths is Lengths.LOADED or not is_chain
     if is_chain:
         return _is_plain_attention(func, plan)
-    return is_large_and_plain(plan) and plan_of_loop(func, plan, plan, target, options) is not None
+    [planned] = plan.dots.values() if len(plan.dots) == 1 else [None]
+    is_large = planned is not None and planned.rows * planned.columns >= LARGE_TILE
+    return is_large and plan_of_loop(func, plan, plan, target, options) is not None
 
 
 def _is_plain_attention(func: aa.FuncOp, plan: RolePlan) -> bool:

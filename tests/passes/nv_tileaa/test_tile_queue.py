@@ -22,6 +22,7 @@ from tileiras.passes.nv_tileaa.opened_guards import without_early_return
 from tileiras.planning.tile_scheduler.uneven import Lengths, lengths_of
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
+INTEGERS = ProductKernel("i8", (128, 256, 128), b="transposed", result="i32")
 BEFORE = passes_between("check-target", "tileas-dynamic-persistent")
 
 
@@ -55,8 +56,9 @@ def test_kernels_that_gain_by_it_draw_tiles(source: bytes) -> None:
         softmax_attention("full", 128, 128, 128, element="f8E4M3FN"),
         aligned_result(replace(LARGE, tile=(128, 128, 64))).encode(),
         experts(loop="storing"),
+        aligned_result(INTEGERS).encode(),
     ],
-    ids=["causal", "small heads", "f8", "two tiles", "gathered rows"],
+    ids=["causal", "small heads", "f8", "two tiles", "gathered rows", "integers"],
 )
 def test_others_do_if_they_are_asked_to(source: bytes) -> None:
     assert not draws(source)

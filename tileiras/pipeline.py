@@ -180,7 +180,8 @@ PIPELINE: tuple[Step, ...] = (
         "nv_tileaa",
         "strategies stand on kernels; clusters are formed of what runs as a loop over tiles",
         min_opt=1,
-        needs=("TMA", "CLUSTER_LAUNCH_CONTROL"),
+        needs=("TMA",),
+        needs_one=("CLUSTER_LAUNCH_CONTROL", "WGMMA"),
     ),
     Step(
         "form-clusters",

@@ -12,6 +12,7 @@ from tests.kernels.gemm import gemm, persistent
 from tests.kernels.product_text import ProductKernel, products_in_turn
 from tests.kernels.random_products import aligned_result
 from tests.kernels.tiles_per_cta import SQUARE
+from tileiras.options import DYNAMIC_PERSISTENT
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
 CLUSTERS = (
@@ -150,7 +151,7 @@ def test_shared_copies_reach_all_ctas_and_stages_come_back_from_all(kernel):
 
 
 def test_idle_clusters_leave_first():
-    ptx = compiled(aligned_result(LARGE).encode(), "ptx")
+    ptx = compiled(aligned_result(LARGE).encode(), "ptx", knobs={DYNAMIC_PERSISTENT: "0"})
     assert ".blocksareclusters" in ptx
     first = ptx[ptx.index("%nsmid") : ptx.index("ret;")]
     assert "mbarrier" not in first and "bar.sync" not in first

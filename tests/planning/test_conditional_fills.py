@@ -14,7 +14,10 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileas.warp_roles import PROLOGUE_FILLS, PrologueFillAttr
 from tileiras.errors import CompileError
 
-FULL = with_ctas(softmax_attention("full", 128, 128, 128), 1)
+FULL = with_ctas(softmax_attention("full", 128, 128, 128), 1).replace(
+    b"occupancy = 1", b"occupancy = 1, num_cta_in_cga = 1"
+)
+"""Of a cluster of one CTA: tile blocks keep their grid."""
 CAUSAL = with_ctas(attention(2, depth=128), 1)
 
 

@@ -176,7 +176,7 @@ def test_hints_and_switches_keep_one_tile_a_block():
 @pytest.mark.parametrize(
     ("source", "name", "text"),
     [
-        (aligned_result(LARGE).encode(), "Cluster", "two tile blocks are a cluster of two CTAs"),
+        (aligned_result(READ).encode(), "Cluster", "two tile blocks are a cluster of two CTAs"),
         (experts(loop="storing"), "StaticPersistent", "tile blocks go through the grid"),
     ],
     ids=["clusters", "gathered rows"],
@@ -194,11 +194,14 @@ def test_a_remark_says_what_became_of_tile_blocks(source: bytes, name: str, text
 
 @pytest.mark.parametrize(
     ("kind", "element", "is_scheduled"),
-    [("full", "f8E4M3FN", True), ("causal", "f8E4M3FN", False), ("full", "f16", False)],
+    [("full", "f8E4M3FN", True), ("causal", "f8E4M3FN", False), ("full", "f16", True)],
 )
-def test_warps_that_transpose_values_begin_the_next_block(
+def test_attention_goes_through_the_grid_where_all_blocks_are_as_long(
     kind: str, element: str, is_scheduled: bool
 ):
-    """Where all blocks are as long: others take the next block of a grid when they end."""
-    text = softmax_attention(kind, 128, 128, 128, element=element).decode()
-    assert has_static_tile_scheduler(text) == is_scheduled
+    """Warps that transpose values begin the next block early, under a static schedule; others draw
+    it from a queue.
+    """
+    func = kernel_of(clustered(softmax_attention(kind, 128, 128, 128, element=element).decode()))
+    assert (func.static_tile_scheduler is not None) == is_scheduled
+    assert (func.tile_queue is not None) == (is_scheduled and element == "f16")

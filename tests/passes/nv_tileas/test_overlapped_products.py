@@ -15,7 +15,7 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.driver import compile_module, read_source, with_environment
 from tileiras.interpreter import InterpreterError
-from tileiras.options import CompileOptions
+from tileiras.options import DYNAMIC_PERSISTENT, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 
@@ -101,7 +101,8 @@ def test_waits_leave_later_products_running(kind):
 
 
 def test_rotation_peels_half_an_iteration_off_each_end():
-    text = compiled(softmax_attention("full", 128, 128, 128))
+    grid = {DYNAMIC_PERSISTENT: "0"}
+    text = compiled(softmax_attention("full", 128, 128, 128), knobs=grid)
     assert text.count("nv_tileas.wgmma_dot") == 4
     # Queries and the first keys are copied by the consumers' threads.
     assert text.count("nv_tileas.async.tiled_tma_load") == 3

@@ -27,9 +27,12 @@ ONE_LOOP = ((1, 1), (2, 2))
 
 
 def placed(source: bytes) -> ModuleOp:
-    """A kernel after its layouts have been chosen for sm_90."""
+    """A kernel of a tile a block after its layouts have been chosen for sm_90.
+
+    Of tile blocks that draw tiles from a queue nobody fetches the first one early.
+    """
     module = parse_text(source.decode(), "kernel.mlir")
-    for _ in passes(module, (), "sm_90", exact=True):
+    for _ in passes(module, (), "sm_90", exact=True, left_out=("tileas-dynamic-persistent",)):
         pass
     return module
 

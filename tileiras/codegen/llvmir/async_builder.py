@@ -164,6 +164,24 @@ class AsyncBuilder(MemoryBuilder):
         type = vector_type(i32, cluster.ANSWER_WORDS)
         return self.value(cluster.QueryCancelOp, (pointer,), type)
 
+    def take_number(
+        self,
+        table: SSAValue,
+        slots: int,
+        state: SSAValue,
+        own: SSAValue,
+        limits: tuple[SSAValue, SSAValue],
+        predicate: SSAValue,
+    ) -> tuple[SSAValue, SSAValue]:
+        """The new state, and the number after `own`, from the first to the end of `limits`.
+
+        One thread, where the predicate holds.
+        """
+        operands = (table, state, own, *limits, predicate)
+        types, properties = (i32, i32), properties_of(slots=slots)
+        made = self.append(cluster.TakeNumberOp, operands, types, properties)
+        return made.results[0], made.results[1]
+
     def setmaxnreg(self, registers: int, action: str) -> None:
         """`inc` or `dec` the registers per thread of this warpgroup (24 to 256, steps of 8)."""
         properties = properties_of(registers=registers, action=action)

@@ -153,6 +153,66 @@ def _print_query_cancel(text: FunctionText, query: cluster.QueryCancelOp) -> Non
     text.bind_lanes(query.result, words)
 
 
+_PASSED_BITS = 20
+"""Bits of a slot's word that count how often it was passed over; above them is whose it is."""
+_MOST_PASSED = (1 << _PASSED_BITS) - 1
+"""More than threads that run at the same time can pass; whoever finds it counts no further."""
+_MINE = [
+    "mov.u64 mine, %gridid;",
+    f"shl.b64 mine, mine, {_PASSED_BITS}; or.b64 mine, mine, {-(2**63)};",
+]
+"""What the word of this launch's slot is above the count: never zero."""
+
+
+def _print_take_number(text: FunctionText, take: cluster.TakeNumberOp) -> None:
+    """`w` is what a slot's word was before a try to claim it. Lanes without the guard: `end`."""
+    asm = AsmOperands(text, outputs=2)
+    table, state, own, first, end, elected = (asm.value(value) for value in take.operands)
+    count = take.slots.data
+    here = f"mad.wide.u32 at, slot, 16, {table};"
+    cas = "atom.relaxed.gpu.global.cas.b64 old, [at], w, new;"
+    lines = [
+        "{ .reg .pred p; .reg .b64 mine, at, w, new, old; .reg .b32 slot, home, left, n;",
+        f"mov.b32 $0, {state}; mov.b32 $1, {end}; @!{elected} bra DONE_${{:uid}};",
+        "mov.u64 at, %gridid; cvt.u32.u64 home, at;",
+        f"and.b32 home, home, {count - 1};",
+        f"setp.gt.u32 p, {state}, {count}; @p bra STATIC_${{:uid}};",
+        f"add.s32 slot, {state}, -1; {here}",
+        f"setp.ne.b32 p, {state}, 0; @p bra FOUND_${{:uid}};",
+        *_MINE,
+        f"mov.b32 slot, home; mov.b32 left, {count}; {here} bra CLAIM_${{:uid}};",
+        "CHECK_${:uid}: setp.eq.b64 p, w, 0; @p bra FOUND_${:uid};",
+        f"xor.b64 new, w, mine; setp.le.u64 p, new, {_MOST_PASSED}; @p bra FOUND_${{:uid}};",
+        f"and.b64 new, w, {_MOST_PASSED}; setp.eq.b64 p, new, {_MOST_PASSED};",
+        "@p bra PASSED_${:uid};",
+        f"add.s64 new, w, 1; {cas} setp.ne.b64 p, old, w; @p bra CLAIM_${{:uid}};",
+        "PASSED_${:uid}: add.s32 left, left, -1; setp.eq.b32 p, left, 0;",
+        f"mov.b32 $0, {count + 1}; @p bra STATIC_${{:uid}};",
+        f"add.s32 slot, slot, 1; and.b32 slot, slot, {count - 1}; {here}",
+        "CLAIM_${:uid}: atom.acquire.gpu.global.cas.b64 w, [at], 0, mine; bra CHECK_${:uid};",
+        "FOUND_${:uid}: add.s32 $0, slot, 1;",
+        "atom.relaxed.gpu.global.add.u64 w, [at+8], 1; cvt.u32.u64 n, w;",
+        f"add.s32 $1, n, {first}; add.s32 n, n, 1; setp.ne.b32 p, n, {end};",
+        "@p bra DONE_${:uid};",
+        # The last number of all: what was passed over on the way is handed back, then the slot.
+        f"UNDO_${{:uid}}: mad.wide.u32 at, home, 16, {table};",
+        "setp.eq.b32 p, home, slot; @p bra LEAVE_${:uid};",
+        "ld.relaxed.gpu.global.b64 w, [at];",
+        f"AGAIN_${{:uid}}: and.b64 new, w, {_MOST_PASSED}; setp.eq.b64 p, new, {_MOST_PASSED};",
+        f"cvt.u64.u32 new, {first}; sub.s64 new, w, new;",
+        f"@!p {cas} setp.ne.and.b64 p, old, w, !p; mov.b64 w, old;",
+        "@p bra AGAIN_${:uid};",
+        f"add.s32 home, home, 1; and.b32 home, home, {count - 1}; bra UNDO_${{:uid}};",
+        "LEAVE_${:uid}: st.relaxed.gpu.global.b64 [at+8], 0;",
+        f"red.release.gpu.global.and.b64 [at], {_MOST_PASSED}; bra DONE_${{:uid}};",
+        f"STATIC_${{:uid}}: add.s32 $1, {own}, {first};",
+        "DONE_${:uid}: }",
+    ]
+    made = asm.define(" ".join(lines), ["=&r", "=&r"], "{ i32, i32 }", "sc")
+    for number, result in enumerate(take.results):
+        text.bind(result, text.define(f"extractvalue {{ i32, i32 }} {made}, {number}"))
+
+
 def _print_setmaxnreg(text: FunctionText, change: cluster.SetMaxRegistersOp) -> None:
     template = f"setmaxnreg.{change.action.data}.sync.aligned.u32 {change.registers.data};"
     AsmOperands(text).emit(template, "sc")
@@ -392,6 +452,7 @@ RULES: dict[type[Operation], PrintRule] = {
     cluster.StoreAsyncOp: _print_store_async,
     cluster.TryCancelOp: _print_try_cancel,
     cluster.QueryCancelOp: _print_query_cancel,
+    cluster.TakeNumberOp: _print_take_number,
     cluster.SetMaxRegistersOp: _print_setmaxnreg,
     tma.TmaLoadOp: _print_tma_load,
     tma.TmaStoreOp: _print_tma_store,

@@ -107,6 +107,8 @@ def lower_function(
     ctx.divides_tiles = func.clustered is None
     ctx.has_static_tile_scheduler = func.static_tile_scheduler is not None
     ctx.has_dynamic_tile_scheduler = func.dynamic_tile_scheduler is not None
+    ctx.tiles_drawn = func.tiles_drawn
+    ctx.takes_over = ctx.has_dynamic_tile_scheduler or func.tile_queue is not None
     body = ctx.b.new_block()
     ctx.b.at(body)
     if (axis := func.shared_axis) is not None:

@@ -30,6 +30,11 @@ class BarrierMakers:
         self.warp = b.lshr(b.thread_id(), b.i32(5))
         self.next = 0
 
+    @property
+    def is_first(self) -> SSAValue | None:
+        """i1: whether this is the first of the warps; None if it is the only one."""
+        return self.b.icmp("eq", self.warp, self.b.i32(0)) if self.warps > 1 else None
+
     def share(self, stages: int) -> Iterator[MadeHere]:
         """This warp's part of the stages of a pipeline."""
         b = self.b

@@ -115,6 +115,10 @@ class KernelLowering:
         self.divides_tiles = True
         self.has_static_tile_scheduler = False
         self.has_dynamic_tile_scheduler = False
+        self.tiles_drawn = 1
+        """How many tiles a number of the queue is for."""
+        self.takes_over = False
+        """Whether CTAs go on with tile blocks that they ask for."""
         self.is_alone = False
         self.waits: list[tuple[Block, Block]] = []
         self.heap: dict[Operation, SSAValue] = {}

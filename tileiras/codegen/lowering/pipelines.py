@@ -313,6 +313,21 @@ class TakenBlocks:
     readers: int
     """Warps of a CTA that read an answer."""
     place: Variable
+    queue: TileQueue | None = None
+    """Where the producer draws numbers itself, where no hardware answers."""
+
+
+@dataclass
+class TileQueue:
+    """What the producer knows of the queue of its launch.
+
+    `table` is global memory for the queues of all launches; `state` is 0 as long as the producer
+    does not know which one is its own; `own` is the number that it has.
+    """
+
+    table: llvm_memory.GlobalOp
+    state: Variable
+    own: Variable
 
 
 @dataclass

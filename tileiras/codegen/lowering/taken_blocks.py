@@ -6,6 +6,8 @@ and hands its slot back. Two slots let the producer ask while others are a tile 
 
 In a cluster the first CTA asks for both. The answer comes to both; slots are handed back to the CTA
 that asks, which stays until that has been done for the last one.
+
+Where no hardware answers, the producer draws a number from a queue (`tile_queue.py`).
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.lowering.barrier_makers import BarrierMakers
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.longest_tile_first import grid_counts, longest_tile_first_block
-from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, Variable
+from tileiras.codegen.lowering.pipelines import BARRIER_BYTES, TakenBlocks, TileQueue, Variable
 from tileiras.codegen.lowering.tensors import among_all, cluster_rank
+from tileiras.codegen.lowering.tile_queue import WORD_BYTES, drawn_number, in_order, tile_queue
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.llvm import memory as llvm_memory
 from tileiras.dialects.llvm.types import SHARED, pointer_type
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import tcgen05 as tc
-from tileiras.errors import InternalError, required
+from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.errors import InternalError
 
 SLOTS = 2
 """Policy: answers that may be read at a time; a power of two."""
@@ -39,7 +44,9 @@ LANES = 32
 
 def reserve_slots(ctx: KernelLowering, switch: pl.AgentSwitchOp) -> None:
     """Memory for the answers and their mbarriers."""
-    func = required(switch.parent_op(), "warp roles outside of a kernel", "taken blocks")
+    func = switch.parent_op()
+    if not isinstance(func, aa.FuncOp):
+        raise InternalError("warp roles outside of a kernel", where="taken blocks")
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp) and op.takes_over is not None]
     name = ctx.symbols.unique("taken")
     made = llvm_memory.GlobalOp.make(name, _BYTES, SHARED, _BYTES)
@@ -48,7 +55,8 @@ def reserve_slots(ctx: KernelLowering, switch: pl.AgentSwitchOp) -> None:
     place = Variable(ctx, 0)
     place.set(ctx.prologue, ctx.prologue.ptrtoint(ctx.prologue.address_of(made), i32))
     readers = sum(_warps(ctx, loop, switch) for loop in loops)
-    ctx.roles.taken = TakenBlocks(made, readers, place)
+    queue = tile_queue(ctx) if func.tile_queue is not None else None
+    ctx.roles.taken = TakenBlocks(made, readers, place, queue)
 
 
 def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> int:
@@ -58,6 +66,8 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
         around = region.parent
         if isinstance(around, tc.ProductWarpOp) or region is switch.store:
             return 1
+        if isinstance(around, wg.TransposeWarpsOp):
+            return around.warps.data
         if region is switch.producer:
             return switch.working_warps.data
         if region is switch.consumer:
@@ -66,19 +76,20 @@ def _warps(ctx: KernelLowering, loop: Operation, switch: pl.AgentSwitchOp) -> in
     raise InternalError("no warp role runs a loop", where="taken blocks")
 
 
-def init_barriers(ctx: KernelLowering, taken: TakenBlocks) -> None:
+def init_barriers(ctx: KernelLowering, taken: TakenBlocks, makers: BarrierMakers) -> None:
     """One thread makes the mbarriers of the slots."""
-    b = ctx.b
-    memory = b.address_of(taken.memory)
-    for number in range(SLOTS):
-        b.mbarrier_init(b.gep(memory, _FULL + number * BARRIER_BYTES), 1)
-        readers = taken.readers * ctx.cluster_size
-        b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
+    with ctx.where(makers.is_first):
+        b = ctx.b
+        memory = b.address_of(taken.memory)
+        for number in range(SLOTS):
+            b.mbarrier_init(b.gep(memory, _FULL + number * BARRIER_BYTES), 1)
+            readers = taken.readers * ctx.cluster_size
+            b.mbarrier_init(b.gep(memory, _EMPTY + number * BARRIER_BYTES), readers)
 
 
 def ask(ctx: KernelLowering) -> None:
-    """The producer asks for what follows the tile that it begins."""
-    if not ctx.roles.is_producer:
+    """The producer asks for what follows the tile that it begins, if the hardware answers."""
+    if not ctx.roles.is_producer or _taken(ctx).queue is not None:
         return
     b, taken = ctx.b, _taken(ctx)
     elected = ctx.roles.elected(ctx)
@@ -95,6 +106,8 @@ def next_block(ctx: KernelLowering, end: SSAValue) -> SSAValue:
     """The number of the tile block that follows, `end` if there is none."""
     b, taken = ctx.b, _taken(ctx)
     place = taken.place.get(b)
+    if taken.queue is not None:
+        return _next_of_queue(ctx, taken.queue, end)
     b.mbarrier_wait(_barrier(ctx, place, _FULL), _parity(ctx, place))
     answer = b.query_cancel(_answer(ctx, place))
     b.fence_proxy_async()
@@ -111,6 +124,28 @@ def next_block(ctx: KernelLowering, end: SSAValue) -> SSAValue:
     if not ctx.divides_tiles:
         number = b.mul(number, b.i32(ctx.cluster_size))
     return b.select(b.icmp("ne", found, b.i32(0)), number, end)
+
+
+def _next_of_queue(ctx: KernelLowering, queue: TileQueue, end: SSAValue) -> SSAValue:
+    """The same, drawn by the producer, for the other warp roles, too."""
+    b, taken = ctx.b, _taken(ctx)
+    place = taken.place.get(b)
+    full, empty = _barrier(ctx, place, _FULL), _barrier(ctx, place, _EMPTY)
+    if ctx.roles.is_producer:
+        elected = ctx.roles.elected(ctx)
+        number = drawn_number(ctx, queue, end, elected)
+        b.mbarrier_wait(empty, b.xor(_parity(ctx, place), b.i32(1)))
+        with ctx.where(elected):
+            ctx.b.store(number, _answer(ctx, place), WORD_BYTES)
+        b = ctx.b
+        b.mbarrier_arrive(full, predicate=elected)
+    b.mbarrier_wait(full, _parity(ctx, place))
+    number = b.load(_answer(ctx, place), i32, WORD_BYTES, volatile=True)
+    b.warp_barrier()
+    first = b.icmp("eq", b.and_(b.thread_id(), b.i32(LANES - 1)), b.i32(0))
+    b.mbarrier_arrive(empty, predicate=first)
+    taken.place.set(b, _moved(ctx, place, 1))
+    return in_order(ctx, number, end)
 
 
 def wait_for_readers(ctx: KernelLowering) -> None:

@@ -108,7 +108,8 @@ def block_index(ctx: KernelLowering, axis: int) -> SSAValue:
     """
     if ctx.roles.blocks is not None:
         blocks = ctx.roles.blocks
-        is_one = ctx.has_dynamic_tile_scheduler and axis == 0
+        is_one = ctx.has_dynamic_tile_scheduler or ctx.has_static_tile_scheduler
+        is_one = is_one and axis == 0
         return among_all(ctx, ctx.b, *blocks) if is_one else blocks[axis]
     if ctx.has_dynamic_tile_scheduler and axis == 0:
         x, y, z = (ctx.prologue.sreg(f"ctaid.{name}") for name in _AXES)
@@ -127,6 +128,11 @@ def among_all(
         x = b.lshr(x, b.i32(ctx.cluster_size.bit_length() - 1))
     rows = b.add(y, b.mul(grid_size(ctx, 1), z))
     return b.add(x, b.mul(grid_size(ctx, 0), rows))
+
+
+def own_number(ctx: KernelLowering) -> SSAValue:
+    """The number of this CTA among all that are launched."""
+    return among_all(ctx, ctx.prologue, *(ctx.prologue.sreg(f"ctaid.{name}") for name in _AXES))
 
 
 def _among_all(ctx: KernelLowering, number: SSAValue) -> SSAValue:

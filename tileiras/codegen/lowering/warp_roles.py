@@ -158,7 +158,7 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
             ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
             ctx.roles.hurries |= start.hurried is not None
     plan_tensor_maps(ctx, op)
-    if ctx.has_dynamic_tile_scheduler:
+    if ctx.takes_over:
         from tileiras.codegen.lowering.taken_blocks import reserve_slots
 
         reserve_slots(ctx, op)
@@ -435,7 +435,7 @@ def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
     if ctx.roles.taken is not None:
         from tileiras.codegen.lowering.taken_blocks import init_barriers
 
-        init_barriers(ctx, ctx.roles.taken)
+        init_barriers(ctx, ctx.roles.taken, makers)
     b.fence_mbarrier_init()
 
 

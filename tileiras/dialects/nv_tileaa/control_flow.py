@@ -45,7 +45,9 @@ class FuncOp(IRDLOperation):
     together, each its own rows with right operands of which it has loaded one half (`halved`).
     `static_tile_scheduler`: as many tile blocks as there are SMs do the work of all that are
     launched. They are numbered along one axis (`get_program_id 0` of `get_num_programs 0`),
-    whatever the grid is. `dynamic_tile_scheduler`: all that are launched are numbered along one
+    whatever the grid is. With `tile_queue` each draws the next number from a queue when it is done
+    with one (`for` with `takes_over`), a number for so many tiles. `dynamic_tile_scheduler`: all
+    that are launched are numbered along one
     axis, too; each goes on with one that has not started (`for` with `takes_over`), which then
     never starts; with `tiles_at_once` it computes so many neighbours in one loop over K, where the
     grid is large. `max_registers`: those that a thread may have, where warps have no roles.
@@ -67,6 +69,7 @@ class FuncOp(IRDLOperation):
     in_rows = opt_prop_def(IntegerAttr)
     pair = opt_prop_def(UnitAttr)
     static_tile_scheduler = opt_prop_def(UnitAttr)
+    tile_queue = opt_prop_def(IntegerAttr)
     dynamic_tile_scheduler = opt_prop_def(UnitAttr)
     tiles_at_once = opt_prop_def(IntAttr)
     two_tiles = opt_prop_def(StringAttr)
@@ -79,6 +82,11 @@ class FuncOp(IRDLOperation):
     def cluster_size(self) -> int:
         """CTAs of a cluster."""
         return self.cluster.value.data if isinstance(self.cluster, IntegerAttr) else 1
+
+    @property
+    def tiles_drawn(self) -> int:
+        """Tiles that a number of the queue is for."""
+        return self.tile_queue.value.data if isinstance(self.tile_queue, IntegerAttr) else 1
 
     @property
     def row_axis(self) -> int | None:
@@ -102,7 +110,8 @@ class ForOp(IRDLOperation):
 
     With `takes_over` it counts tile blocks: the next `iv` is not one `step` on, but the number of a
     tile block that has not started and that this one does the work of, as often as there is one.
-    The step is as large as the grid: a tile block that takes over none ends after its own.
+    The step is as large as the grid: a tile block that takes over none ends after its own. Under a
+    `tile_queue` the next `iv` is drawn, and the step is that of a schedule without a queue.
     """
 
     name = "nv_tileaa.for"

@@ -14,7 +14,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from tileiras.dialects.llvm.types import PointerType, vector_type
+from tileiras.dialects.llvm.types import GLOBAL, PointerType, vector_type
 from tileiras.dialects.nvvm.mbarrier import check_shared
 
 SHARED_CLUSTER = 7
@@ -125,6 +125,42 @@ class QueryCancelOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TakeNumberOp(IRDLOperation):
+    """Draws the next number of this launch: `first`, `first + 1`, ..; `end` and more: no more.
+
+    `first` threads of a launch draw, until each has got `end` or more once: who draws the last of
+    all numbers gives the slot back. `state` is what the same thread's last one gave, 0 at first.
+    Threads for which the guard does not hold draw none, and have `end`.
+
+    `table` (global, zero before the first launch) has `slots` slots of 16 bytes: whose it is, and
+    how many numbers were drawn. A launch is told from those that run at the same time by `%gridid`,
+    and takes the slot that is the remainder of that.
+
+    A slot that another launch has is passed over for the next one, and counted as passed until this
+    launch ends. So all threads of a launch go the same way, and nobody takes a slot on it. Where
+    all slots are passed the numbers are `own + first`: a static schedule. Nobody waits.
+    """
+
+    name = "nvvm.take_number"
+    slots = prop_def(IntAttr)
+    table = operand_def(PointerType)
+    state = operand_def(IntegerType(32))
+    own = operand_def(IntegerType(32))
+    first = operand_def(IntegerType(32))
+    end = operand_def(IntegerType(32))
+    predicate = operand_def(IntegerType(1))
+    new_state = result_def(IntegerType(32))
+    number = result_def(IntegerType(32))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        """Global memory and a power of two."""
+        count = self.slots.data
+        if self.table.type != PointerType(GLOBAL) or count < 1 or count & (count - 1):
+            raise VerifyException(f"{self.name}: {count} slots at {self.table.type}")
+
+
+@irdl_op_definition
 class SetMaxRegistersOp(IRDLOperation):
     """Raises (`inc`) or lowers (`dec`) the registers of each thread of this warpgroup.
 
@@ -149,4 +185,5 @@ class SetMaxRegistersOp(IRDLOperation):
 
 
 LAUNCH_CONTROL_OPS = (TryCancelOp, QueryCancelOp)
+QUEUE_OPS = (TakeNumberOp,)
 CLUSTER_OPS = (ClusterArriveOp, ClusterWaitOp, MapSharedOp, StoreAsyncOp, SetMaxRegistersOp)

@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 from tileiras.dialects.nvvm import cluster
 from tileiras.interpreter.errors import InterpreterError, UnknownOperationError
 from tileiras.interpreter.threads.access import read
-from tileiras.interpreter.threads.barriers import chosen, mbarrier_at
+from tileiras.interpreter.threads.barriers import chosen, mbarrier_at, number_at
 from tileiras.interpreter.threads.schedule import Wait
 from tileiras.interpreter.threads.state import Cta, Lockstep, Rule
 from tileiras.interpreter.threads.values import Value
@@ -82,6 +82,16 @@ def _query_cancel(run: Lockstep, op: cluster.QueryCancelOp) -> Value:
     return np.zeros((run.count, cluster.ANSWER_WORDS), np.uint32)
 
 
+def _take_number(run: Lockstep, op: cluster.TakeNumberOp) -> None:
+    """The next number for each thread that draws; a launch has a queue of its own here."""
+    numbers = run.values[op.end].astype(np.uint32)
+    for row in chosen(run, op.predicate):
+        numbers[row] = number_at(run, op.first, row) + run.cta.launch.numbers_drawn
+        run.cta.launch.numbers_drawn += 1
+    run.values[op.new_state] = run.values[op.state]
+    run.values[op.number] = numbers
+
+
 RULES: dict[type[Operation], Rule] = {
     cluster.ClusterArriveOp: _arrive,
     cluster.ClusterWaitOp: _wait,
@@ -89,5 +99,6 @@ RULES: dict[type[Operation], Rule] = {
     cluster.MapSharedOp: _map,
     cluster.TryCancelOp: _try_cancel,
     cluster.QueryCancelOp: _query_cancel,
+    cluster.TakeNumberOp: _take_number,
 }
 """Operations between the CTAs of a cluster."""

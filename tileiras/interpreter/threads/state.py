@@ -42,6 +42,8 @@ class Launch:
     """Tensor maps in global memory, by address."""
     heap: list[int] = field(default_factory=list[int])
     """What `malloc` gave and nobody has freed."""
+    numbers_drawn: int = 0
+    """From the launch's queue."""
 
 
 @dataclass

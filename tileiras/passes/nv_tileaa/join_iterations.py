@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 COLUMNS = 128
 """Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
-PARTS = 2
-"""Policy: of a tile of keys, where CTAs of one warpgroup have registers for all rows then."""
 ROWS = 64
 """Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
 
@@ -144,6 +142,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
     from tileiras.codegen.target import Feature
     from tileiras.planning.strategy import strategy_of
+    from tileiras.planning.tiling.score_parts import PARTS, fits_one_warpgroup
 
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
@@ -158,7 +157,7 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
     # Where keys are masked in a loop of their own, the others are few.
     count = COLUMNS // max(scores) if len(loops) == 1 else 1
-    if count == 1 and len(loops) == 1 and _fits_one_warpgroup(plan):
+    if count == 1 and len(loops) == 1 and fits_one_warpgroup(plan):
         joined = _joined_by(func, plan, 1, target, PARTS)
         if joined is not None:
             return joined, f"an iteration over a tile is {PARTS}, over a part each"
@@ -237,21 +236,3 @@ def _is_shared(after: RolePlan, before: RolePlan) -> bool:
     """Whether as many warpgroups are of several CTAs that share an SM."""
     together = after.shape.ctas * after.warpgroups >= before.shape.ctas * before.warpgroups
     return together and after.shape.ctas > before.shape.ctas
-
-
-def _fits_one_warpgroup(plan: RolePlan) -> bool:
-    """Whether one warpgroup would have registers for all rows, the scores in parts."""
-    from tileiras.planning.resources.cta import MAX_ACCUMULATORS, WARPGROUP_THREADS
-
-    if plan.shape.ctas > 1 or plan.warpgroups == 1:
-        return False
-    sums = sum(
-        planned.rows * planned.columns // (PARTS if planned.starts_at_zero else 1)
-        for planned in plan.dots.values()
-    )
-    scores = sum(
-        planned.rows * planned.columns for planned in plan.dots.values() if planned.starts_at_zero
-    )
-    # Probabilities are half as large as their scores.
-    words = sums + scores // (2 * PARTS)
-    return words <= MAX_ACCUMULATORS * WARPGROUP_THREADS

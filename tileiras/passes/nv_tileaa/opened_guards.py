@@ -55,6 +55,24 @@ def with_opened_guard(func: aa.FuncOp) -> aa.FuncOp | None:
     return changed
 
 
+def without_early_return(func: aa.FuncOp) -> aa.FuncOp:
+    """A copy of a kernel in which what follows an early return is under the opposite condition; the
+    kernel itself if it has none.
+    """
+    if not any(map(_is_early_return, func.body.block.ops)):
+        return func
+    changed = func.clone()
+    block: Block | None = changed.body.block
+    while block is not None:
+        found = next((op for op in block.ops if _is_early_return(op)), None)
+        block = _inverted(found).then_region.first_block if isinstance(found, aa.IfOp) else None
+    return changed
+
+
+def _is_early_return(op: Operation) -> bool:
+    return isinstance(op, aa.IfOp) and _returns(op)
+
+
 def _guard(block: Block) -> aa.IfOp | None:
     """The branch that all products are under, or that returns before them; nothing else has an
     effect.

@@ -19,21 +19,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import UnitAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
+from tileiras.analysis.persistent import walks_over_blocks
 from tileiras.codegen.target import Performance
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import (
     ComparisonPredicate,
     IntegerOverflow,
     IntegerOverflowAttr,
+    IntTupleAttr,
     RoundingMode,
     RoundingModeAttr,
     Signedness,
     SignednessAttr,
 )
+from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.passes.nv_tileaa.cluster_blocks import LESS, compared
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.strategy import without_strategy
@@ -136,6 +139,35 @@ def with_groups_of_tiles(func: aa.FuncOp, tiles: TilesAtOnce) -> GroupsOfTiles |
     return GroupsOfTiles(changed, loop, first, others)
 
 
+def with_tile_queue(func: aa.FuncOp, order: tuple[int, int, int] | None) -> aa.FuncOp | None:
+    """The same, with as many tile blocks as SMs, which draw the numbers of tiles from a queue, in
+    an order of all that are launched if there is one.
+    """
+    changed = _copied(func, "static_tile_scheduler", has_several=True, is_guarded=True)
+    if changed is None:
+        return None
+    changed.properties["tile_queue"] = IntegerAttr(1, i32)
+    if order is not None:
+        changed.attributes[TILE_ORDER] = IntTupleAttr(order)
+    _Scheduler(changed, takes_over=True).write()
+    return changed
+
+
+def drawing_from_queue(func: aa.FuncOp) -> aa.FuncOp | None:
+    """A copy of a kernel with a static tile scheduler that draws its tiles from a queue; None if it
+    has no loop over tiles.
+    """
+    changed = without_strategy(func)
+    loops = [op for op in changed.body.block.ops if isinstance(op, aa.ForOp)]
+    over_tiles = [loop for loop in loops if walks_over_blocks(loop)]
+    if len(over_tiles) != 1:
+        return None
+    over_tiles[0].properties["takes_over"] = UnitAttr()
+    is_one = isinstance(over_tiles[0].step.owner, aa.GetNumProgramsOp)
+    changed.properties["tile_queue"] = IntegerAttr(1 if is_one else TILES, i32)
+    return changed
+
+
 def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance) -> SSAValue:
     """i1: whether so many tiles take less time two at once."""
     at_once = performance.multiprocessors
@@ -150,8 +182,10 @@ def pairs_pay(builder: ScalarBuilder, total: SSAValue, performance: Performance)
     return builder.emit(aa.CmpIOp, times, [i1], _AT_MOST).results[0]
 
 
-def _copied(func: aa.FuncOp, scheduler: str, *, has_several: bool = False) -> aa.FuncOp | None:
-    if not may_loop_over_tiles(func, may_have_several=has_several):
+def _copied(
+    func: aa.FuncOp, scheduler: str, *, has_several: bool = False, is_guarded: bool = False
+) -> aa.FuncOp | None:
+    if not may_loop_over_tiles(func, may_have_several=has_several, may_be_guarded=is_guarded):
         return None
     changed = without_strategy(func)
     for op in list(changed.walk()):
@@ -169,7 +203,7 @@ class _Scheduler:
     """Moves what varies into a loop over tiles, whose number decides the numbers of the block."""
 
     def __init__(self, func: aa.FuncOp, *, takes_over: bool = False):
-        self.source = func.body.block
+        self.func, self.source = func, func.body.block
         self.takes_over = takes_over
         self.numbers = [op for op in func.walk() if isinstance(op, aa.GetProgramIdOp)]
         self.varying = varying_operations(func)
@@ -252,7 +286,7 @@ class _Scheduler:
         Tile blocks that differ in nothing that they ask for do the same.
         """
         sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(3)]
-        if self.axes <= {0}:
+        if self.axes <= {0} and TILE_ORDER not in self.func.attributes:
             sizes = sizes[:1]
         return sizes, self._product(sizes)
 
@@ -267,7 +301,8 @@ class _Scheduler:
         before, source, body = self.before, self.source, self.inside.block
         end = source.last_op
         first = before.place(aa.GetProgramIdOp, 0)
-        step = total if self.takes_over else before.place(aa.GetNumProgramsOp, 0)
+        is_own = self.takes_over and self.func.tile_queue is None
+        step = total if is_own else before.place(aa.GetNumProgramsOp, 0)
         how = {"takes_over": UnitAttr()} if self.takes_over else {}
         for op in self.numbers:
             if op.axis.value.data in self.axes:

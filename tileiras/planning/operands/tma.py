@@ -334,10 +334,15 @@ def has_renewed_map(access: aa.TiledLoadOp | aa.TiledStoreOp | aa.TiledAtomicRed
 
 
 def _is_copied_in_loop(load: aa.TiledLoadOp) -> bool:
-    """Whether a loop around the load stands behind the view, so that one map serves many copies."""
+    """Whether a loop around the load stands behind the view, so that one map serves many copies.
+
+    Or a loop over tiles is around both: maps are made while consumers are a tile behind.
+    """
     block = memref_of(load.view).parent_block()
     op = load.parent_op()
     while op is not None and not isinstance(op, aa.FuncOp):
+        if isinstance(op, aa.ForOp) and op.takes_over is not None:
+            return True
         if isinstance(op, aa.ForOp | aa.LoopOp):
             break
         op = op.parent_op()

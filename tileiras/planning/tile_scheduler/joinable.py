@@ -69,17 +69,20 @@ def is_plain(planned: PlannedDot) -> bool:
     return planned.fragments == "rhs" or (planned.fragments is None and not planned.transposed)
 
 
-def may_loop_over_tiles(func: aa.FuncOp, *, may_have_several: bool = False) -> bool:
+def may_loop_over_tiles(
+    func: aa.FuncOp, *, may_have_several: bool = False, may_be_guarded: bool = False
+) -> bool:
     """Whether a kernel of one tile a block has the form of one that loops over tiles: a loop over
     K, the numbers of the tile block in front of it, and one end.
 
-    It may have several loops with products, one after another, only if that is said.
+    It may have several loops with products, one after another, or under a condition, only if that
+    is said.
     """
     operations = list(func.walk())
     loops = [op for op in operations if isinstance(op, aa.ForOp | aa.LoopOp)]
     numbers = [op for op in operations if isinstance(op, aa.GetProgramIdOp)]
     if may_have_several:
-        if not loops or not all(_multiplies_in(op, func) for op in loops):
+        if not loops or not all(_multiplies_in(op, func, may_be_guarded) for op in loops):
             return False
     elif loops != [product_loop(func.body.block)]:
         return False
@@ -88,9 +91,12 @@ def may_loop_over_tiles(func: aa.FuncOp, *, may_have_several: bool = False) -> b
     return sum(isinstance(op, aa.ReturnOp) for op in operations) == 1
 
 
-def _multiplies_in(loop: Operation, func: aa.FuncOp) -> bool:
+def _multiplies_in(loop: Operation, func: aa.FuncOp, may_be_guarded: bool) -> bool:
     """Whether a loop stands in the body of a kernel, and has products in its own."""
-    if not isinstance(loop, aa.ForOp) or loop.parent_op() is not func:
+    around = loop.parent_op()
+    while may_be_guarded and isinstance(around, aa.IfOp):
+        around = around.parent_op()
+    if not isinstance(loop, aa.ForOp) or around is not func:
         return False
     return any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops)
 

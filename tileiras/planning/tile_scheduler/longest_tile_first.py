@@ -35,7 +35,7 @@ def longest_tile_first(func: aa.FuncOp) -> tuple[int, int, int] | None:
     Tile blocks that wait for each other may count on lower numbers being started first. Of those
     that take over others it was asked before they did, and stands on the kernel.
     """
-    if func.dynamic_tile_scheduler is not None:
+    if func.dynamic_tile_scheduler is not None or func.tile_queue is not None:
         return written_order(func)
     operations = list(func.walk())
     if any(may_communicate(op) or isinstance(op, aa.GetNumProgramsOp) for op in operations):

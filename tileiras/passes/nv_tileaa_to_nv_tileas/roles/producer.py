@@ -251,6 +251,7 @@ class ProducerBuilder(OpBuilder):
                 self._skip(started[0], one_time(self))
             return
         if op is in_order[0]:
+            self._renew_at_once(loads)
             self._acquire(pipe, loads)
         offset = sum(place_bytes(other) for other in loads[: loads.index(op)])
         if isinstance(op, aa.TiledLoadOp) and is_scale_load(op) and not is_by_tma(op):
@@ -259,6 +260,17 @@ class ProducerBuilder(OpBuilder):
             self._copy_tile(op, pipe, offset)
         if op is in_order[-1]:
             self.emit(pl.ProducerCommitOp, [pipe])
+
+    def _renew_at_once(self, loads: Sequence[OperandLoad]) -> None:
+        """Makes descriptors of what comes once for each tile, which no loop over copies is for."""
+        alone = [
+            load
+            for load in loads
+            if isinstance(load, aa.TiledLoadOp) and is_by_tma(load) and has_renewed_map(load)
+        ]
+        loops = [enclosing(load, aa.ForOp, aa.LoopOp) for load in alone]
+        if any(isinstance(loop, aa.ForOp) and loop.takes_over is not None for loop in loops):
+            self.renew([self._tensor_map(load, self.values[load.view]) for load in alone])
 
     def _copy_scales(self, op: aa.TiledLoadOp, pipe: SSAValue, offset: int) -> None:
         """A tile of scales, which threads arrange as the tensor core wants it."""
@@ -293,7 +305,8 @@ class ProducerBuilder(OpBuilder):
         else:
             view = self.values[op.view]
             tensor_map = self._tensor_map(op, view)
-            if has_renewed_map(op):
+            loop = enclosing(op, aa.ForOp, aa.LoopOp) if has_renewed_map(op) else None
+            if loop is not None and not (isinstance(loop, aa.ForOp) and loop.takes_over):
                 self.renewed[tensor_map] = None
             operands = [pipe, tensor_map, view]
             operands += [self.values[index] for index in op.indices]

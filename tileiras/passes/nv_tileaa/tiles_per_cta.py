@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.options import CompileOptions
     from tileiras.planning.model.kernel import RolePlan
-    from tileiras.planning.tile_scheduler.two_tiles import Way
+    from tileiras.planning.tile_scheduler.two_tiles import TwoTiles, Way
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -
         return None
     one = func if is_candidate(func) else _opened(func)
     plan = strategy_of(one, target) if one is not None else None
-    way = way_of_two_tiles(one, plan, target, options) if one is not None and plan else None
-    return _rewritten(one, way, target, options) if one is not None and way is not None else None
+    found = way_of_two_tiles(one, plan, target, options) if one is not None and plan else None
+    return _rewritten(one, found, target, options) if one is not None and found else None
 
 
 def _opened(func: aa.FuncOp) -> aa.FuncOp | None:
@@ -115,7 +115,7 @@ def _opened(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def _rewritten(
-    func: aa.FuncOp, way: Way, target: GpuTarget, options: CompileOptions
+    func: aa.FuncOp, found: TwoTiles, target: GpuTarget, options: CompileOptions
 ) -> aa.FuncOp | None:
     """A copy of a kernel that computes two tiles in a way that pays, with its plan.
 
@@ -126,7 +126,7 @@ def _rewritten(
     from tileiras.planning.strategy import would_specialise
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    changed = _joined(func, way, target)
+    way, changed = found.way, _joined(func, found, target)
     plan = would_specialise(changed, target) if changed is not None else None
     if changed is None or plan is None or plan.shape.ctas > 1:
         return None
@@ -143,17 +143,22 @@ def _rewritten(
     return changed
 
 
-def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
+def _joined(func: aa.FuncOp, found: TwoTiles, target: GpuTarget) -> aa.FuncOp | None:
     """A copy with two tiles at once, None if it cannot be written so."""
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+    way = found.way
     if way is Way.GATHERED:
         changed = _gathered(func, target)
     else:
         is_scheduled = way in (Way.ROWS, Way.PARTS, Way.SCHEDULE)
-        changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
+        changed = (
+            with_static_tile_scheduler(func, pair_axis=found.axis)
+            if is_scheduled
+            else without_strategy(func)
+        )
         if changed is not None and not _join(changed, way, target):
             return None
     if changed is None:

@@ -169,8 +169,15 @@ class WgmmaStrategy:
     def shaped(
         self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
     ) -> CtaConfig:
-        """As it is."""
-        return shape
+        """Consumers have what a producer that only issues TMA can do without, where they hold
+        partial sums and fragments beside the accumulators.
+        """
+        holds = any(planned.is_two_level and planned.fragments for planned in dots)
+        return (
+            shape
+            if gathers or not holds
+            else _with_producer_registers(shape, TMA_REGISTERS, target)
+        )
 
     def allotted(
         self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget

@@ -148,14 +148,15 @@ class _Scheduler:
 
     def write(self, pair_axis: int = 0) -> None:
         """An iteration for each tile."""
-        sizes, total = self._sizes()
         number = self.inside.block.args[0]
-        if pair_axis:
-            below = self._product(sizes[:pair_axis])
-            places = _paired_places(self.inside, number, sizes, pair_axis, below)
-        else:
-            places = _places(self.inside, number, sizes)
-        self._write(places, total)
+        if not pair_axis:
+            sizes, total = self._sizes()
+            self._write(_places(self.inside, number, sizes), total)
+            return
+        sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(max(self.axes) + 1)]
+        below = self._product(sizes[:pair_axis])
+        places = _paired_places(self.inside, number, sizes, pair_axis, below)
+        self._write(places, self._product([below, *sizes[pair_axis:]]))
 
     def write_pairs(self, performance: Performance) -> None:
         """An iteration for two tiles, `pair`, where the grid has so many that it pays."""
@@ -224,10 +225,12 @@ def _paired_places(
     """The same where two neighbours along `axis` come first, then the axes in front of it, of
     which there are `below` places, then other pairs; a last place without a neighbour is alone.
     """
-    one = builder.integer(1, i32)
-    slab = builder.binary(aa.MulIOp, below, sizes[axis])
-    outer, within = _divided(builder, number, slab)
-    pair, rest = _divided(builder, within, builder.scaled(below, TILES))
+    one, others, beyond = builder.integer(1, i32), sizes[axis + 1 :], list[SSAValue]()
+    if others:
+        slab = builder.binary(aa.MulIOp, below, sizes[axis])
+        outer, number = _divided(builder, number, slab)
+        beyond = _places(builder, outer, others)
+    pair, rest = _divided(builder, number, builder.scaled(below, TILES))
     first = builder.scaled(pair, TILES)
     following = builder.binary(aa.AddIOp, first, one)
     is_pair = builder.emit(aa.CmpIOp, [following, sizes[axis]], [i1], LESS).results[0]
@@ -235,9 +238,7 @@ def _paired_places(
     inner = builder.emit(aa.SelectOp, [is_pair, half, rest], [i32]).results[0]
     second = builder.binary(aa.AddIOp, first, odd)
     place = builder.emit(aa.SelectOp, [is_pair, second, first], [i32]).results[0]
-    found = _places(builder, inner, sizes[:axis])
-    others = sizes[axis + 1 :]
-    return [*found, place, *(_places(builder, outer, others) if others else [])]
+    return [*_places(builder, inner, sizes[:axis]), place, *beyond]
 
 
 def _divided(builder: ScalarBuilder, number: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue]:

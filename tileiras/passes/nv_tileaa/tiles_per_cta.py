@@ -38,8 +38,9 @@ class TilesPerCtaPass(IrPass):
     one that gathers rows and scatters those of its results, by one program for two tiles and one
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
-    the columns. No tile block of a loop has more to do than before: if in the last round there are
-    no more tiles than tile blocks, each block computes one.
+    the columns: whichever axis of the grid goes along rows, neighbours along it come one after the
+    other. No tile block of a loop has more to do than before: if in the last round there are no
+    more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {

@@ -170,14 +170,10 @@ class WgmmaStrategy:
         self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
     ) -> CtaConfig:
         """Consumers have what a producer that only issues TMA can do without, where they hold
-        partial sums and fragments beside the accumulators.
+        partial sums and fragments of columns beside the accumulators (decision 77).
         """
-        holds = any(planned.is_two_level and planned.fragments for planned in dots)
-        return (
-            shape
-            if gathers or not holds
-            else _with_producer_registers(shape, TMA_REGISTERS, target)
-        )
+        holds = not gathers and any(dot.is_two_level and dot.fragments == "rhs" for dot in dots)
+        return _with_producer_registers(shape, TMA_REGISTERS, target) if holds else shape
 
     def allotted(
         self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget

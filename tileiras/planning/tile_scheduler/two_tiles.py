@@ -10,8 +10,9 @@
 | `blocks` | a tile a block | half of the tile blocks; a program for two tiles, and one for one |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
 
-The first way that pays is taken. What pays follows from the plan for one tile, and from what two
-neighbours have in common (`neighbours`).
+Neighbours are those along the first axis of the grid; for `rows` and `parts` those along the axis
+that goes along rows. The first way that pays is taken. What pays follows from the plan for one
+tile, and from what two neighbours have in common (`neighbours`).
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ class _Ways:
         be the rows of instructions, at least twice as wide as high.
 
         With twice the rows and half of the columns instructions have twice the columns, and each
-        fragment serves twice as much: shared memory and registers are read less (decision 66).
+        fragment serves twice as much: shared memory and registers are read less (decisions 66, 77).
         """
         plan = self.plan
         if plan.warpgroups == 1 or not self._may_be_scheduled():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 import xml.dom.minidom
@@ -13,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 DIRECTORY = ROOT / "benchmarks" / "gpu"
-MODULES = ("catalogue", "report", "run")
+MODULES = ("catalogue", "goals", "report", "run")
 
 WORKER = """
 import json, os, sys
@@ -35,7 +36,7 @@ for index, skip in json.loads(sys.argv[2]):
 def entry(name: str, **ours: object) -> dict[str, object]:
     """An entry of a manifest."""
     made = {"registers": 64, "spills": 0, "specialised": True, "advisories": []} | ours
-    facts = {"group": "GEMM", "flops": 10**9, "bytes": 10**6, "rate": "f16", "asked": 0.5}
+    facts = {"group": "GEMM", "flops": 10**9, "bytes": 10**6, "rate": "f16"}
     return {"name": name, "ours": made} | facts
 
 
@@ -130,9 +131,71 @@ def test_page_and_chart_name_every_entry(bench):
     row = bench["report"].figures(entry("a <b>"), {"tools": tools}, {"copy": 1e12})
     outcome = {"machine": {"device": "a GPU", "copy": 1e12}, "rows": [row]}
     page = bench["report"].markdown(outcome, "chart.svg")
-    assert "| a <b> | 2.0 us 500 | - | 1.0 us 1000 | 0.50 | 0.50 |" in page
+    assert "| a <b> | 2.0 us 500 | - | 1.0 us 1000 | 0.50 | - |" in page
     assert "chart.svg" in page
     chart = xml.dom.minidom.parseString(bench["report"].svg(outcome))
     assert "a <b>" in "".join(
         node.firstChild.nodeValue for node in chart.getElementsByTagName("text")
     )
+
+
+GOALS = """
+[[goal]]
+names = "f16 "
+library = 1.00
+vendor = 1.30
+
+[[goal]]
+names = "f16 small"
+library = 0.90
+why = "few tile blocks"
+tried = ["0018"]
+
+[[goal]]
+names = "f16 (small|large)"
+library = 1.05
+best = true
+why = "power"
+"""
+
+
+def test_goals_of_an_entry_and_of_the_best_of_some(bench, tmp_path):
+    goals = bench["goals"]
+    path = tmp_path / "goals.toml"
+    path.write_text(GOALS)
+    known = goals.read_goals(path)
+    asked = {measure: goal.asked for measure, goal in goals.goals_of("f16 small", known).items()}
+    assert asked == {"library": 0.9, "vendor": 1.3}
+    assert goals.goals_of("bf16 small", known) == {}
+    rows = [
+        {"name": "f16 small", "speed": {}, "of_library": 0.894, "of_vendor": 1.296},
+        {"name": "f16 large", "speed": {}, "of_library": 1.02},
+    ]
+    found = {(one.name, one.goal.measure): one for one in goals.outcomes(rows, known)}
+    assert {key: one.is_reached for key, one in found.items()} == {
+        ("f16 small", "library"): False,
+        ("f16 small", "vendor"): True,
+        ("f16 large", "library"): True,
+        ("best of 2: f16 large", "library"): False,
+    }
+
+
+def test_a_goal_without_a_measure_is_an_error(bench, tmp_path):
+    path = tmp_path / "goals.toml"
+    path.write_text('[[goal]]\nnames = "x"\n')
+    with pytest.raises(ValueError, match="has no measure"):
+        bench["goals"].read_goals(path)
+
+
+def test_each_goal_is_of_an_entry_and_its_decisions_exist(bench):
+    names = [entry.name for entry in bench["catalogue"].entries()]
+    for goal in bench["goals"].read_goals():
+        assert any(re.match(goal.names, name) for name in names), goal.names
+        for number in goal.tried:
+            assert list((ROOT / "docs" / "decisions").glob(f"{number}-*.md")), (goal.names, number)
+
+
+def test_what_is_not_reached_has_a_reason_on_the_page(bench):
+    page = (ROOT / "docs" / "performance.md").read_text()
+    section = page[page.index("## Goals") : page.index(bench["report"].NOTES)]
+    assert bench["report"].NO_REASON not in section

@@ -59,7 +59,7 @@ class Entry:
     """One measurement: a kernel on arguments, its work, and what it is compared with.
 
     `flops` and `bytes` are what the task needs, not what the kernel does; `rate` names the
-    arithmetic's rate in the floor. `asked` is the speed wanted, as a multiple of the library's.
+    arithmetic's rate in the floor.
     """
 
     name: str
@@ -73,7 +73,6 @@ class Entry:
     bytes: int
     rate: str = "f16"
     hints: dict[str, int] = field(default_factory=dict[str, int])
-    asked: float | None = None
     bytecode: str = "13.2"
 
 
@@ -95,7 +94,6 @@ def _gemm(
     rows_first: bool = False,
     blocks: int | None = None,
     hints: dict[str, int] | None = None,
-    asked: float | None = None,
 ) -> Entry:
     """A product of two matrices.
 
@@ -118,18 +116,16 @@ def _gemm(
         (m * k + k * n) * ITEM_BYTES[dtype] + m * n * ITEM_BYTES[c.dtype],
         rate,
         hints or {},
-        asked,
     )
 
 
 def plain_gemms() -> Iterator[Entry]:
     """Products of f16 and bf16 matrices: tiles, sizes, clusters, persistent."""
     big = (8192, 8192, 8192)
-    asked = {(128, 128, 64): 1.02, (64, 256, 64): 0.85}
     for tile in ((128, 128, 64), (64, 256, 64), (128, 256, 64), (256, 128, 64), (256, 256, 64)):
-        yield _gemm("f16 8192^3", big, tile, asked=asked.get(tile, 0.95))
+        yield _gemm("f16 8192^3", big, tile)
     for tile in ((128, 128, 64), (128, 256, 64)):
-        yield _gemm("bf16 8192^3", big, tile, "bfloat16", asked=1.02)
+        yield _gemm("bf16 8192^3", big, tile, "bfloat16")
     for tile in ((128, 128, 64), (128, 256, 64)):
         yield _gemm(
             "f16 8192^3 persistent",
@@ -137,21 +133,20 @@ def plain_gemms() -> Iterator[Entry]:
             tile,
             kernel="persistent_gemm",
             blocks=PERSISTENT_BLOCKS,
-            asked=1.0,
         )
-    yield _gemm("f16 8192^3 2 CTAs", big, (256, 128, 64), hints={"num_ctas": 2}, asked=0.95)
+    yield _gemm("f16 8192^3 2 CTAs", big, (256, 128, 64), hints={"num_ctas": 2})
     for tile in ((128, 128, 64), (128, 256, 64)):
-        yield _gemm("f16 4096^3", (4096, 4096, 4096), tile, asked=0.95)
-        yield _gemm("f16 12288x4096x2560", (12288, 4096, 2560), tile, asked=0.95)
+        yield _gemm("f16 4096^3", (4096, 4096, 4096), tile)
+        yield _gemm("f16 12288x4096x2560", (12288, 4096, 2560), tile)
     for tile in ((128, 128, 64), (64, 128, 64)):
-        yield _gemm("f16 1024^3", (1024, 1024, 1024), tile, asked=0.7)
+        yield _gemm("f16 1024^3", (1024, 1024, 1024), tile)
 
 
 def other_gemms() -> Iterator[Entry]:
     """Products in other types and forms."""
     big = (8192, 8192, 8192)
     for tile in ((128, 128, 32), (128, 256, 32)):
-        yield _gemm("tf32 8192^3", big, tile, "float32", rate="tf32", asked=0.95)
+        yield _gemm("tf32 8192^3", big, tile, "float32", rate="tf32")
         yield _gemm(
             "tf32 column-major a 8192^3", big, tile, "float32", rate="tf32", rows_first=True
         )
@@ -177,7 +172,6 @@ def other_gemms() -> Iterator[Entry]:
             rate="int8",
             out="int32",
             depth_first=is_depth_first,
-            asked=0.9,
         )
     for tile in ((128, 128, 64), (128, 256, 64)):
         yield _grouped(tile)
@@ -190,7 +184,7 @@ def _split_gemms() -> Iterator[Entry]:
         tile = (64, 64, 64)
         count = tiles(m, 64) * tiles(n, 64)
         locks = Array("int32", (count,), "zeros")
-        plain = _gemm(f"f16 split-K {m}x{n}x{k}", (m, n, k), tile, asked=0.91)
+        plain = _gemm(f"f16 split-K {m}x{n}x{k}", (m, n, k), tile)
         yield Entry(
             plain.name,
             "GEMM",
@@ -201,10 +195,9 @@ def _split_gemms() -> Iterator[Entry]:
             "split_gemm",
             plain.flops,
             plain.bytes,
-            asked=0.91,
         )
         yield Entry(
-            f"f16 split-K by atomics {m}x{n}x{k} 64x64x64, library to f16",
+            f"f16 split-K by atomics {m}x{n}x{k} 64x64x64",
             "GEMM",
             "split_gemm_atomic",
             (*plain.arguments[:2], Array("float32", (m, n), "sum")),
@@ -241,7 +234,6 @@ def _batched(
         2 * batch * m * n * k,
         batch * ((m + n) * k * ITEM_BYTES[dtype] + m * n * 2),
         "fp8" if ITEM_BYTES[dtype] == 1 else "f16",
-        asked=0.95,
     )
 
 
@@ -307,7 +299,6 @@ def _attention(
     *,
     share: int = 1,
     occupancy: int = 1,
-    asked: float | None = None,
     dtype: str = "float16",
 ) -> Entry:
     """Attention of (batch, heads, length, depth), as many keys as queries; the result is f16."""
@@ -330,7 +321,6 @@ def _attention(
         batch * heads * length * depth * (3 * ITEM_BYTES[dtype] + 2),
         "fp8" if is_small else "f16",
         hints={"occupancy": occupancy},
-        asked=asked,
     )
 
 
@@ -339,11 +329,10 @@ def attentions() -> Iterator[Entry]:
     big = (1, 16, 8192, 128)
     for tile, occupancy in (((64, 128), 2), ((64, 64), 2), ((128, 64), 1), ((128, 128), 1)):
         for causal in (False, True):
-            asked = 1.08 if tile == (128, 128) else None
-            yield _attention(big, tile, causal, occupancy=occupancy, asked=asked)
+            yield _attention(big, tile, causal, occupancy=occupancy)
     yield _attention(big, (256, 128), False)
-    yield _attention((1, 16, 16384, 128), (128, 128), False, asked=1.08)
-    yield _attention((4, 32, 2048, 128), (128, 128), False, asked=1.08)
+    yield _attention((1, 16, 16384, 128), (128, 128), False)
+    yield _attention((4, 32, 2048, 128), (128, 128), False)
     for causal in (False, True):
         yield _attention((1, 32, 8192, 64), (128, 128), causal)
     yield _attention((1, 32, 8192, 128), (128, 128), True, share=8)

@@ -53,7 +53,6 @@ def _lists(
         2 * count * m * n * k,
         2 * count * (m * k + k * n + m * n),
         hints=hints,
-        asked=0.95,
     )
 
 
@@ -73,7 +72,6 @@ def _batched(count: int, size: tuple[int, int, int], tile: tuple[int, int, int])
         "gemm",
         2 * count * m * n * k,
         2 * count * (m * k + k * n + m * n),
-        asked=0.95,
     )
 
 
@@ -96,7 +94,6 @@ def _loop(kernel: str, size: tuple[int, int, int], tile: tuple[int, int, int]) -
         "masked_gemm" if is_masked else "gemm",
         2 * m * n * k // (MASK_SHARE if is_masked else 1),
         2 * (m * k + k * n + m * n),
-        asked=None if is_masked else 0.95,
     )
 
 

@@ -13,6 +13,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from goals import Goal, Outcome, goals_of, outcomes, read_goals
+
 RATES = {"f16": 798e12, "tf32": 399e12, "fp8": 1596e12, "int8": 1596e12}
 """Operations per second that an H100 SXM holds under load: f16 as measured with torch on random
 data at 8192^3, the others by the instruction's rate relative to f16."""
@@ -31,6 +33,11 @@ HEADINGS = {
 
 NOTES = "\n## Notes\n"
 
+BESIDE = {"library": "x library", "vendor": "x vendor", "floor": "x floor", "speed": "speed"}
+NO_REASON = "not looked into yet"
+
+DECISIONS = Path(__file__).resolve().parents[2] / "docs" / "decisions"
+
 
 def figures(
     entry: dict[str, Any], result: dict[str, Any], machine: dict[str, Any]
@@ -47,7 +54,6 @@ def figures(
         "group": entry["group"],
         "unit": "GB/s" if is_memory else "TFLOP/s",
         "floor_us": floor * 1e6,
-        "asked": entry["asked"],
         "specialised": entry["ours"].get("specialised"),
         "registers": entry["ours"].get("registers"),
         "spills": entry["ours"].get("spills"),
@@ -98,16 +104,21 @@ def ratio(row: dict[str, Any], key: str) -> str:
     return f"{row[key]:.2f}" if key in row else "-"
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def beside(row: dict[str, Any], measure: str, goal: Goal | None) -> str:
+    """A cell: how our speed compares, and the figure aimed at where it is not reached."""
+    cell, figure = ratio(row, f"of_{measure}"), row.get(f"of_{measure}")
+    if goal is None or figure is None or Outcome(row["name"], goal, figure).is_reached:
+        return cell
+    return f"{cell} ({goal.asked:.2f})"
+
+
+def cells(row: dict[str, Any], goals: list[Goal]) -> list[str]:
     """A row of either table."""
-    asked = "" if row["asked"] is None else f"{row['asked']:.2f}"
+    asked = goals_of(row["name"], goals)
     return [
         row["name"],
         *(speed_of(row, tool) for tool in TOOLS),
-        ratio(row, "of_library"),
-        asked,
-        ratio(row, "of_vendor"),
-        ratio(row, "of_floor"),
+        *(beside(row, measure, asked.get(measure)) for measure in ("library", "vendor", "floor")),
         "; ".join(["roles"] * bool(row["specialised"]) + row["faults"]),
     ]
 
@@ -118,7 +129,6 @@ COLUMNS = [
     "vendor",
     "library",
     "x library",
-    "asked",
     "x vendor",
     "x floor",
     "remarks",
@@ -133,11 +143,15 @@ def rich_table(outcome: dict[str, Any]) -> None:
     machine = outcome["machine"]
     copy = machine.get("copy", DEFAULT_COPY) / 1e12
     table = Table(title=f"{machine.get('device')}, a copy moves {copy:.2f} TB/s")
+    last, goals = len(COLUMNS) - 1, read_goals()
     for position, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if position in (0, 8) else "right")
+        table.add_column(column, justify="left" if position in (0, last) else "right")
     for row in outcome["rows"]:
-        table.add_row(*cells(row))
-    Console(width=200).print(table)
+        table.add_row(*cells(row, goals))
+    console = Console(width=200)
+    console.print(table)
+    found = outcomes(outcome["rows"], goals)
+    console.print(f"{sum(one.is_reached for one in found)} of {len(found)} goals are reached")
 
 
 LEGEND = {
@@ -145,7 +159,8 @@ LEGEND = {
     "where memory is the floor",
     "x library, x vendor, x floor": "our speed as a multiple of theirs; the floor is the larger of "
     "operations over the tensor cores' rate, and bytes over the speed of a copy",
-    "asked": "the multiple of the library's speed that this project aims at",
+    "in brackets": "the figure that this project aims at (`benchmarks/gpu/goals.toml`), where "
+    "it is not reached; what stands in the way is told [below](#goals)",
     "remarks": "roles: warps have roles, as in a producer and consumers; and what should not be: "
     "wrong results, errors, spills, or products that ptxas serialises",
 }
@@ -154,7 +169,7 @@ LEGEND = {
 
 def markdown(outcome: dict[str, Any], chart: str) -> str:
     """The page docs/performance.md."""
-    machine = outcome["machine"]
+    machine, goals = outcome["machine"], read_goals()
     lines = [
         "# Performance",
         "",
@@ -178,8 +193,52 @@ def markdown(outcome: dict[str, Any], chart: str) -> str:
             continue
         lines += ["", f"## {heading}", "", "| " + " | ".join(COLUMNS) + " |"]
         lines.append("|---|" + "---:|" * (len(COLUMNS) - 2) + "---|")
-        lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+        lines += ["| " + " | ".join(cells(row, goals)) + " |" for row in rows]
+    return "\n".join([*lines, *_goals_section(outcomes(outcome["rows"], goals))]) + "\n"
+
+
+def _goals_section(found: list[Outcome]) -> list[str]:
+    """What is not reached, below what stands in the way and the decisions on what was tried."""
+    missed = [one for one in found if not one.is_reached]
+    reasons: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for one in missed:
+        asked, got = (
+            f"{figure:.{0 if one.goal.measure == 'speed' else 2}f}"
+            for figure in (one.goal.asked, one.found)
+        )
+        line = f"{one.name}: {BESIDE[one.goal.measure]} {got}, asked {asked}"
+        reasons.setdefault((one.goal.why, one.goal.tried), []).append(line)
+    lines = [
+        "",
+        "## Goals",
+        "",
+        f"{len(found) - len(missed)} of {len(found)} are reached; not:",
+        "",
+    ]
+    for (why, tried), works in reasons.items():
+        links = ", ".join(_link(number) for number in tried)
+        head = why + (f" (decisions {links})" if links else "")
+        lines.append(_item(head or NO_REASON))
+        lines += [_item(work, "    ") for work in works]
+    return lines
+
+
+def _item(text: str, indent: str = "") -> str:
+    """An item of a list; links stay whole."""
+    return textwrap.fill(
+        f"- {text}",
+        100,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+    )
+
+
+def _link(number: str) -> str:
+    """A link to a decision from a page of docs/; its number alone if there is no such file."""
+    for page in sorted(DECISIONS.glob(f"{number}-*.md")):
+        return f"[{int(number)}](decisions/{page.name})"
+    return number
 
 
 def svg(outcome: dict[str, Any]) -> str:

@@ -9,7 +9,11 @@ from tests.kernels.row_loops import RowLoop
 from tests.passes.nv_tileaa.scheduled_loads import after, finished, run, scheduled
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.text import parse_module
+from tileiras.driver import find_target
 from tileiras.interpreter import InterpreterError
+from tileiras.ir_pass import CompileContext
+from tileiras.options import CompileOptions
+from tileiras.passes.nv_tileaa.generate_schedule import GenerateSchedulePass
 from tileiras.planning.schedule import resident_tiles
 
 
@@ -62,9 +66,9 @@ def test_rows_of_any_length(tiles: int) -> None:
     np.testing.assert_array_equal(run(scheduled(kernel), kernel, bounds), wanted)
 
 
-def test_what_all_tile_blocks_load_gets_no_memory_beside_rows():
-    kernel = RowLoop()
-    weighted = kernel.text.replace(
+def weighted_rows(kernel: RowLoop) -> str:
+    """The kernel with weights that all tile blocks load, in its second loop."""
+    return kernel.text.replace(
         "%d = subf %x, %all",
         f"""%zero = constant <i32: 0> : tile<i32>
       %g, %h = load_view_tko weak %u[%zero, %j] token = %t
@@ -72,6 +76,20 @@ def test_what_all_tile_blocks_load_gets_no_memory_beside_rows():
       %e = mulf %x, %g : {kernel.wide}
       %d = subf %e, %all""",
     )
+
+
+def test_what_is_expanded_is_not_scheduled_again():
+    module = after(weighted_rows(RowLoop()), "tileas-expand-schedule")
+    before = str(module)
+    options = CompileOptions(gpu_name="sm_90")
+    context = CompileContext(target=find_target(options), options=options)
+    GenerateSchedulePass().apply(context, module)
+    assert str(module) == before
+
+
+def test_what_all_tile_blocks_load_gets_no_memory_beside_rows():
+    kernel = RowLoop()
+    weighted = weighted_rows(kernel)
     module = after(weighted, "tileas-expand-schedule")
     assert len(buffers(module)) == 1
     assert len(finished(module)) == 2

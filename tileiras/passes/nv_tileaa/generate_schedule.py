@@ -43,7 +43,8 @@ class GenerateSchedulePass(IrPass):
     Requires nv_tileaa, with the strategies of kernels; a target with cp.async; for products wgmma
              and TMA
     Leaves   the program: nothing but attributes is written. Loops for which no schedule fits or
-             pays get none; functions with a scheduled loop are left alone
+             pays get none; functions with a scheduled loop, or whose loads `tileas-expand-schedule`
+             has put into circular buffers, are left alone
     """
 
     name = "tileas-generate-schedule"
@@ -67,7 +68,7 @@ class GenerateSchedulePass(IrPass):
             if not isinstance(func, aa.FuncOp):
                 continue
             loops = [inner for inner in func.walk() if isinstance(inner, aa.ForOp)]
-            if not loops or any(loop_schedule(loop) for loop in loops):
+            if not loops or _is_scheduled(func, loops):
                 continue
             if self.scheduler == "serial":
                 _schedule_serially(func, target)
@@ -75,6 +76,13 @@ class GenerateSchedulePass(IrPass):
                 continue
             elif not has_wgmma or not _schedule_products(ctx.remarks, func, target):
                 _schedule_loads(ctx.remarks, func, target)
+
+
+def _is_scheduled(func: aa.FuncOp, loops: list[aa.ForOp]) -> bool:
+    """Whether schedules stand in the function, or have been expanded there."""
+    if any(loop_schedule(loop) for loop in loops):
+        return True
+    return any(isinstance(op, aa.CircularBufferOp) for op in func.walk())
 
 
 def _has_roles(

@@ -147,8 +147,9 @@ def test_partial_sums_are_one_in_two_parts():
     text = aligned_result(BYTES)
     assert is_one(text)
     assert products(text) == [(256, 128), (128, 256), (128, 256)]
-    # Stores element by element would leave them too few registers.
+    # Stores element by element, or of words, would leave them too few registers.
     assert not is_one(aligned_result(replace(BYTES, whole=False)))
+    assert not is_one(aligned_result(replace(BYTES, result="f32")))
 
 
 @pytest.mark.parametrize("form", ["numbered", "plain", "batched"])

@@ -251,8 +251,9 @@ class _Ways:
         # instead of 16.7, 4096^3 98.3 instead of 102.8 (H200).
         if planned.operand_bits < 8 * _WORD_BYTES and not planned.is_two_level:
             return False
-        # Stores element by element leave partial sums too few registers: 184 bytes spilled.
-        if planned.is_two_level and not self._stores_wide():
+        # Stores element by element, or of words, leave partial sums too few registers: 184 and 64
+        # bytes spilled.
+        if planned.is_two_level and not self._stores_halves():
             return False
         least = TILES * max(planned.columns, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
         if planned.rows < least or TILES * planned.columns not in planned.family.sizes_n:
@@ -302,11 +303,11 @@ class _Ways:
             return False
         return may_loop_over_tiles(self.func)
 
-    def _stores_wide(self) -> bool:
-        """Whether threads that store a tile move as much at once as they can."""
+    def _stores_halves(self) -> bool:
+        """Whether threads store tiles of at most 16 bits, as much at once as they can."""
         warps = self.plan.shape.consumer_warps
         stores = [op for op in self.func.walk() if isinstance(op, aa.TiledStoreOp)]
-        return all(
+        return not any(map(stores_words, stores)) and all(
             is_widest(plan_view_access(op.view, warps), storage_bits(element_of(op.value)))
             for op in stores
         )

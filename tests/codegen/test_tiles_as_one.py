@@ -17,15 +17,21 @@ from tileiras.options import CompileOptions
 FLAT = ProductKernel(
     "f16", (64, 256, 64), form="numbered", order="columns", whole=True, result="f16"
 )
+BYTES = ProductKernel(
+    "f8E4M3FN", (128, 256, 128), form="numbered", order="columns", whole=True, result="f16"
+)
+"""Wide tiles in two parts, whose sums are partial."""
 SQUARE = replace(FLAT, tile=(128, 128, 64))
 KERNELS = (FLAT, replace(FLAT, b="transposed", element="bf16", result="bf16"), SQUARE)
 
 
 @cache
-def ptx(kernel: ProductKernel) -> str:
-    """The kernel for sm_90."""
-    options = CompileOptions(emit="ptx", gpu_name="sm_90")
-    return compile_module(aligned_result(kernel).encode(), options).output.decode()
+def ptx(kernel: ProductKernel, columns_first: bool = False) -> str:
+    """The kernel for sm_90; its grid goes along a row of tiles first, if that is said."""
+    options, text = CompileOptions(emit="ptx", gpu_name="sm_90"), aligned_result(kernel)
+    if columns_first:
+        text = text.replace("%x, %y, %z = get_tile_block_id", "%y, %x, %z = get_tile_block_id")
+    return compile_module(text.encode(), options).output.decode()
 
 
 def difference(kernel: ProductKernel, grid: tuple[int, int], sms: int, depth: int) -> str:
@@ -53,6 +59,30 @@ def test_products_are_right(
     kernel: ProductKernel, grid: tuple[int, int], sms: int, depth: int
 ) -> None:
     assert difference(kernel, grid, sms, depth) == ""
+
+
+@pytest.mark.parametrize(
+    ("grid", "sms", "depth"),
+    [
+        ((2, 1), 1, 256),  # a round, and no more
+        ((1, 1), 4, 128),  # no round
+        ((3, 2), 2, 256),  # a round, of one SM's tiles in turn, and tiles alone
+    ],
+)
+def test_partial_sums_in_parts_are_right(grid: tuple[int, int], sms: int, depth: int) -> None:
+    assert difference(BYTES, grid, sms, depth) == ""
+
+
+@pytest.mark.parametrize(
+    ("grid", "sms"),
+    [((4, 3), 1), ((3, 2), 1), ((5, 3), 2), ((1, 3), 2)],
+)
+def test_grids_along_columns_are_right(grid: tuple[int, int], sms: int) -> None:
+    kernel, (rows, columns), (m, n, _) = replace(FLAT, form="plain"), grid, FLAT.tile
+    case = dense_case(kernel, (rows * m - 8, columns * n - 16, 192), columns, rows)
+    arguments = case.arguments()
+    run_ptx(ptx(kernel, True), arguments, case.grid, limits=Limits(resident=sms))
+    assert case.difference(arguments[2]) == ""
 
 
 def test_instructions_have_all_columns_of_two_tiles_and_half_of_those_of_one() -> None:

@@ -65,3 +65,30 @@ def test_two_tiles_tile_blocks_are_exact(tile: tuple[int, int, int], order: Orde
         arguments = case.arguments()
         launch_cubin(cubin, "product", arguments, case.grid)
         assert not case.difference(arguments[RESULT]), counts
+
+
+@pytest.mark.parametrize("along_columns", [False, True])
+@pytest.mark.parametrize(
+    ("element", "tile"),
+    [("f16", (64, 256, 64)), ("f32", (128, 256, 32)), ("f8E4M3FN", (128, 256, 128))],
+)
+def test_tiles_as_one_are_exact(
+    element: str, tile: tuple[int, int, int], along_columns: bool
+) -> None:
+    """Rounds and tiles alone, odd and even rows of tiles, whichever axis goes along rows."""
+    if not get_target(gpu_name()).has(Feature.WGMMA):
+        pytest.skip("two tiles as one take wgmma")
+    result = "f32" if element == "f32" else "f16"
+    kernel = ProductKernel(element, tile, result=result, whole=True)
+    text = aligned_result(kernel)
+    if along_columns:
+        text = text.replace("%x, %y, %z = get_tile_block_id", "%y, %x, %z = get_tile_block_id")
+    options = with_environment(CompileOptions(gpu_name=gpu_name()))
+    cubin = compile_module(text.encode(), options).output
+    rows, columns, _ = tile
+    for counts, depth in (((24, 12), 448), ((23, 13), 256), ((3, 5), 512), ((1, 1), 128)):
+        extents = (counts[0] * rows - 16, counts[1] * columns - 32, depth)
+        case = dense_case(kernel, extents, *(reversed(counts) if along_columns else counts))
+        arguments = case.arguments()
+        launch_cubin(cubin, "product", arguments, case.grid)
+        assert not case.difference(arguments[RESULT]), counts

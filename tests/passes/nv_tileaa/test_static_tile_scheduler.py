@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from operator import add, floordiv, mul, sub
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Operation, SSAValue
 
 from tests.kernels.gather import experts
 from tests.kernels.pass_runs import passes_between, run_passes
@@ -24,6 +26,7 @@ from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
@@ -205,3 +208,60 @@ def test_attention_goes_through_the_grid_where_all_blocks_are_as_long(
     func = kernel_of(clustered(softmax_attention(kind, 128, 128, 128, element=element).decode()))
     assert (func.static_tile_scheduler is not None) == is_scheduled
     assert (func.tile_queue is not None) == (is_scheduled and element == "f16")
+
+
+def places_of(func: aa.FuncOp, sizes: tuple[int, ...], number: int) -> list[int]:
+    """The numbers of the tile block along the axes, for the iteration with a number."""
+    values: dict[SSAValue, int] = {}
+    for op in func.body.block.ops:
+        if isinstance(op, aa.GetGridSizeOp):
+            values[op.result] = sizes[op.axis.value.data]
+        elif isinstance(op, aa.ForOp):
+            values[op.body.block.args[0]] = number
+            for inner in op.body.block.ops:
+                evaluate(inner, values)
+                if isinstance(inner, aa.TiledStoreOp):
+                    return [values[index] for index in inner.indices]
+        else:
+            evaluate(op, values)
+    raise AssertionError("nothing is stored")
+
+
+def evaluate(op: Operation, values: dict[SSAValue, int]) -> None:
+    """What arithmetic on known numbers makes."""
+    known = [values.get(operand) for operand in op.operands]
+    match op, known:
+        case aa.ConstantOp(), _ if isinstance(op.result.type, IntegerType):
+            values[op.result] = int.from_bytes(op.value.raw.data, "little")
+        case aa.AddIOp() | aa.SubIOp() | aa.MulIOp() | aa.DivIOp(), [int(first), int(second)]:
+            names = {"addi": add, "subi": sub, "muli": mul, "divi": floordiv}
+            values[op.results[0]] = names[op.name.rpartition(".")[2]](first, second)
+        case aa.CmpIOp(), [int(first), int(second)]:
+            values[op.results[0]] = int(first < second)
+        case aa.SelectOp(), [int(condition), int(first), int(second)]:
+            values[op.results[0]] = first if condition else second
+        case _:
+            return
+
+
+@pytest.mark.parametrize("sizes", [(3, 4, 2), (2, 5, 1), (1, 1, 3), (4, 3, 2)])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_tiles_that_follow_each_other_are_neighbours_along_an_axis(
+    sizes: tuple[int, int, int], axis: int
+):
+    module = parse_text(aligned_result(replace(LARGE, form="batched")), "kernel.mlir")
+    for name, _ in passes(module, (), "sm_90"):
+        if name == "convert-cudatile-to-tileaa":
+            break
+    looped = with_static_tile_scheduler(kernel_of(module), pair_axis=axis)
+    assert looped is not None
+    # The store's indices are the batch (z), the row (x) and the column (y).
+    found = [
+        tuple(places_of(looped, sizes, number)[at] for at in (1, 2, 0))
+        for number in range(sizes[0] * sizes[1] * sizes[2])
+    ]
+    assert len(set(found)) == len(found)
+    assert all(0 <= place < size for places in found for place, size in zip(places, sizes))
+    if axis and not sizes[axis] % 2:
+        for first, second in zip(found[::2], found[1::2], strict=True):
+            assert second == tuple(n + (at == axis) for at, n in enumerate(first))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kernels.product_text import ProductKernel
+from tests.kernels.product_text import Form, ProductKernel
 from tests.kernels.random_products import UNTOUCHED, aligned_result, dense_case, filled
 from tests.kernels.stage_comparison import passes
 from tests.kernels.tiles_per_cta import placed, two_tiles_stages
@@ -16,14 +16,20 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
+from tileiras.driver import compile_module, with_environment
 from tileiras.interpreter import run_entry
 from tileiras.ir_text import parse_text
+from tileiras.options import CompileOptions
 
 FLAT = ProductKernel("f16", (64, 256, 64), form="numbered", order="columns", result="f16")
 
 
 WIDE = ProductKernel("f32", (128, 256, 32), form="numbered", order="columns")
 """Threads read B, whose rows are contiguous: wgmma wants 32-bit elements along K."""
+BYTES = ProductKernel(
+    "f8E4M3FN", (128, 256, 128), form="numbered", order="columns", result="f16", whole=True
+)
+"""The same of 8 bits, whose sums are partial."""
 
 
 def is_one(text: str) -> bool:
@@ -37,6 +43,13 @@ def products(text: str) -> list[tuple[int, ...]]:
     func = placed(text)
     dots = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     return [shape_of(op.result) for op in dots]
+
+
+def columns_first(text: str) -> str:
+    """A kernel whose grid goes along a row of tiles first."""
+    numbers = "%x, %y, %z = get_tile_block_id"
+    assert numbers in text
+    return text.replace(numbers, "%y, %x, %z = get_tile_block_id")
 
 
 def with_sum(text: str, added: str) -> str:
@@ -122,13 +135,49 @@ def test_the_first_operands_of_a_last_wide_tile_are_fetched_by_threads():
         replace(WIDE, tile=(128, 128, 32)),
         replace(WIDE, tile=(256, 128, 32)),
         replace(WIDE, order="rows"),
-        replace(WIDE, element="f8E4M3FN", tile=(128, 256, 128)),
         replace(WIDE, element="i8", tile=(128, 256, 128)),
     ],
 )
 def test_not_where_parts_would_not_read_less(changed: ProductKernel):
-    """K contiguous in both, no wide tile, other columns in the next tile, 8 bits."""
+    """K contiguous in both, no wide tile, other columns in the next tile, 8-bit integers."""
     assert not is_one(changed.text())
+
+
+def test_partial_sums_are_one_in_two_parts():
+    text = aligned_result(BYTES)
+    assert is_one(text)
+    assert products(text) == [(256, 128), (128, 256), (128, 256)]
+    # Stores element by element, or of words, would leave them too few registers.
+    assert not is_one(aligned_result(replace(BYTES, whole=False)))
+    assert not is_one(aligned_result(replace(BYTES, result="f32")))
+
+
+@pytest.mark.parametrize("form", ["numbered", "plain", "batched"])
+@pytest.mark.parametrize("depth", [64, 128, 256])
+def test_partial_sums_spill_nothing_in_parts(form: Form, depth: int):
+    kernel = replace(BYTES, tile=(128, 256, depth), form=form)
+    options = with_environment(CompileOptions(gpu_name="sm_90"))
+    notes = compile_module(aligned_result(kernel).encode(), options).notes
+    assert "0 bytes spilled" in notes[0]
+    assert not any("C75" in note for note in notes), notes
+
+
+@pytest.mark.parametrize(
+    ("kernel", "form"),
+    [(FLAT, "plain"), (WIDE, "plain"), (WIDE, "batched"), (BYTES, "plain"), (BYTES, "batched")],
+)
+def test_neighbours_along_any_axis_of_the_grid(kernel: ProductKernel, form: Form):
+    text = aligned_result(replace(kernel, form=form))
+    assert is_one(text)
+    assert is_one(columns_first(text))
+
+
+@pytest.mark.parametrize("blocks", [(2, 2), (3, 2), (5, 3), (1, 4), (4, 1)])
+def test_every_stage_computes_the_product_along_columns(blocks: tuple[int, int]):
+    rows, columns = blocks
+    kernel = replace(FLAT, form="plain")
+    case = dense_case(kernel, (rows * 64 - 8, columns * 256 - 8, 72), columns, rows)
+    assert two_tiles_stages(case, columns_first(aligned_result(kernel))) >= 2
 
 
 @pytest.mark.parametrize("blocks", [(2, 1), (3, 1)])

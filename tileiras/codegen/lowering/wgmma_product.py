@@ -171,9 +171,8 @@ class Product:
         size = lanes_of(acc.type) or 0
         is_alone = self.ctx.num_warps == 4
         is_read = isinstance(self.left, LeftByThreads)
-        # What is read of one block of rows serves all its columns, which may be halved then.
-        is_shared = is_read and self.row_blocks == 1
-        in_flight = 2 if is_shared or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
+        # What is read of a block of rows serves all its columns, which may be halved then.
+        in_flight = 2 if is_read or (is_alone and size <= ACCUMULATORS_BESIDE_TWO) else 1
         columns = min(self.rhs.extent, 2 * PARTIAL_REGISTERS // in_flight)
         atom = WgmmaAtom(self.family, columns)
         elements = atom.accumulator_elements
@@ -228,11 +227,11 @@ class Product:
         """What threads read of the rows of a partial sum while the instructions before run.
 
         The first half of its steps, if there are two: registers for all of two sums would leave too
-        few.
+        few. Of several blocks of rows none: with 128 accumulators ptxas spills beside another loop.
         """
         block, _, steps = chunk
         early = steps[: len(steps) // 2]
-        if not isinstance(self.left, LeftByThreads) or not early:
+        if not isinstance(self.left, LeftByThreads) or not early or self.row_blocks > 1:
             return None
         return self.left.part(range(block, block + 1), early)
 

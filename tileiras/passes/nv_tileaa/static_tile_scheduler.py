@@ -85,17 +85,18 @@ class GroupsOfTiles:
 
 
 def with_static_tile_scheduler(
-    func: aa.FuncOp, *, may_have_several: bool = False
+    func: aa.FuncOp, *, may_have_several: bool = False, pair_axis: int = 0
 ) -> aa.FuncOp | None:
     """A copy of the kernel that loops over tile blocks, None if it is not one as described.
 
     It may have several loops one after the other only if that is said. Whether tile blocks may do
-    each other's work is for the caller to know.
+    each other's work is for the caller to know. `pair_axis`: two tiles that follow each other are
+    neighbours along that axis of the grid.
     """
     changed = _copied(func, "static_tile_scheduler", has_several=may_have_several)
     if changed is None:
         return None
-    _Scheduler(changed).write()
+    _Scheduler(changed).write(pair_axis)
     return changed
 
 
@@ -212,11 +213,17 @@ class _Scheduler:
         self.before.location = self.inside.location = self.numbers[0].location
         self.inside.block = Block(arg_types=[i32])
 
-    def write(self) -> None:
+    def write(self, pair_axis: int = 0) -> None:
         """An iteration for each tile."""
-        sizes, total = self._sizes()
-        places = _places(self.inside, self.inside.block.args[0], sizes)
-        self._write(places, total)
+        number = self.inside.block.args[0]
+        if not pair_axis:
+            sizes, total = self._sizes()
+            self._write(_places(self.inside, number, sizes), total)
+            return
+        sizes = [self.before.place(aa.GetGridSizeOp, axis) for axis in range(max(self.axes) + 1)]
+        below = self._product(sizes[:pair_axis])
+        places = _paired_places(self.inside, number, sizes, pair_axis, below)
+        self._write(places, self._product([below, *sizes[pair_axis:]]))
 
     def write_pairs(self, performance: Performance) -> None:
         """An iteration for two tiles, `pair`, where the grid has so many that it pays."""
@@ -320,12 +327,43 @@ class _Scheduler:
             before.put_before(end)
 
 
+def _paired_places(
+    builder: ScalarBuilder,
+    number: SSAValue,
+    sizes: Sequence[SSAValue],
+    axis: int,
+    below: SSAValue,
+) -> list[SSAValue]:
+    """The same where two neighbours along `axis` come first, then the axes in front of it, of
+    which there are `below` places, then other pairs; a last place without a neighbour is alone.
+    """
+    one, others, beyond = builder.integer(1, i32), sizes[axis + 1 :], list[SSAValue]()
+    if others:
+        slab = builder.binary(aa.MulIOp, below, sizes[axis])
+        outer, number = _divided(builder, number, slab)
+        beyond = _places(builder, outer, others)
+    pair, rest = _divided(builder, number, builder.scaled(below, TILES))
+    first = builder.scaled(pair, TILES)
+    following = builder.binary(aa.AddIOp, first, one)
+    is_pair = builder.emit(aa.CmpIOp, [following, sizes[axis]], [i1], LESS).results[0]
+    half, odd = _divided(builder, rest, builder.integer(TILES, i32))
+    inner = builder.emit(aa.SelectOp, [is_pair, half, rest], [i32]).results[0]
+    second = builder.binary(aa.AddIOp, first, odd)
+    place = builder.emit(aa.SelectOp, [is_pair, second, first], [i32]).results[0]
+    return [*_places(builder, inner, sizes[:axis]), place, *beyond]
+
+
+def _divided(builder: ScalarBuilder, number: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """A quotient and what is left."""
+    rest = builder.emit(aa.DivIOp, [number, size], [i32], _QUOTIENT).results[0]
+    whole = builder.binary(aa.MulIOp, rest, size)
+    return rest, builder.emit(aa.SubIOp, [number, whole], [i32], _WRAPPING).results[0]
+
+
 def _places(builder: ScalarBuilder, number: SSAValue, sizes: Sequence[SSAValue]) -> list[SSAValue]:
     """The numbers along all axes of the tile block with a number among all, x fastest."""
     found: list[SSAValue] = []
     for size in sizes[:-1]:
-        rest = builder.emit(aa.DivIOp, [number, size], [i32], _QUOTIENT).results[0]
-        whole = builder.binary(aa.MulIOp, rest, size)
-        found.append(builder.emit(aa.SubIOp, [number, whole], [i32], _WRAPPING).results[0])
-        number = rest
+        number, place = _divided(builder, number, size)
+        found.append(place)
     return [*found, number]

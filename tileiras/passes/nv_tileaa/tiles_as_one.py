@@ -35,7 +35,7 @@ class TilesAsOne(TwoTilesInRounds):
 
     def __init__(self, loop: aa.ForOp):
         super().__init__(loop)
-        self.cut = ProductCut(loop.body.block, 1, lambda _: False)
+        self.cut = ProductCut(loop.body.block, TILES, lambda _: False)
         """What has twice the rows, and along which dim these are."""
         self.wide: dict[SSAValue, SSAValue] = {}
         self.common: dict[SSAValue, SSAValue] = {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.options import CompileOptions
     from tileiras.planning.model.kernel import RolePlan
-    from tileiras.planning.tile_scheduler.two_tiles import Way
+    from tileiras.planning.tile_scheduler.two_tiles import TwoTiles, Way
 
 TALL_WARPGROUPS = 2
 """Fixed: that compute the rows of two tile blocks of one warpgroup."""
@@ -41,7 +41,8 @@ class TilesPerCtaPass(IrPass):
     one that gathers rows and scatters those of its results, by one program for two tiles and one
     (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
     tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
-    the columns. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
+    the columns: whichever axis of the grid goes along rows, neighbours along it come one after the
+    other. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
     (`rows_of_blocks.py`); a block of fewer becomes one of 64, if two CTAs share an SM then. No tile
     block of a loop has more to do than before: if in the last round there are no more tiles than
     tile blocks, each block computes one.
@@ -100,8 +101,8 @@ def _two_tiles_of(func: aa.FuncOp, target: GpuTarget, options: CompileOptions) -
         return None
     one = func if is_candidate(func) else _opened(func)
     plan = strategy_of(one, target) if one is not None else None
-    way = way_of_two_tiles(one, plan, target, options) if one is not None and plan else None
-    return _rewritten(one, way, target, options) if one is not None and way is not None else None
+    found = way_of_two_tiles(one, plan, target, options) if one is not None and plan else None
+    return _rewritten(one, found, target, options) if one is not None and found else None
 
 
 def _opened(func: aa.FuncOp) -> aa.FuncOp | None:
@@ -119,7 +120,7 @@ def _opened(func: aa.FuncOp) -> aa.FuncOp | None:
 
 
 def _rewritten(
-    func: aa.FuncOp, way: Way, target: GpuTarget, options: CompileOptions
+    func: aa.FuncOp, found: TwoTiles, target: GpuTarget, options: CompileOptions
 ) -> aa.FuncOp | None:
     """A copy of a kernel that computes two tiles in a way that pays, with its plan.
 
@@ -130,7 +131,7 @@ def _rewritten(
     from tileiras.planning.strategy import would_specialise
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    changed = _joined(func, way, target)
+    way, changed = found.way, _joined(func, found, target)
     plan = would_specialise(changed, target) if changed is not None else None
     if changed is None or plan is None:
         return None
@@ -153,13 +154,14 @@ def _rewritten(
     return changed
 
 
-def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
+def _joined(func: aa.FuncOp, found: TwoTiles, target: GpuTarget) -> aa.FuncOp | None:
     """A copy with two tiles at once, None if it cannot be written so."""
     from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
     from tileiras.planning.resources.cta import ROWS_PER_WARPGROUP
     from tileiras.planning.strategy import without_strategy
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
+    way = found.way
     if way in (Way.TALL, Way.WHOLE):
         from tileiras.passes.nv_tileaa.rows_of_blocks import with_rows_of_blocks, with_whole_rows
 
@@ -170,7 +172,11 @@ def _joined(func: aa.FuncOp, way: Way, target: GpuTarget) -> aa.FuncOp | None:
         changed = _gathered(func, target)
     else:
         is_scheduled = way in (Way.ROWS, Way.PARTS, Way.SCHEDULE)
-        changed = with_static_tile_scheduler(func) if is_scheduled else without_strategy(func)
+        changed = (
+            with_static_tile_scheduler(func, pair_axis=found.axis)
+            if is_scheduled
+            else without_strategy(func)
+        )
         if changed is not None and not _join(changed, way, target):
             return None
     if changed is None:

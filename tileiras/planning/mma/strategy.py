@@ -169,8 +169,11 @@ class WgmmaStrategy:
     def shaped(
         self, shape: CtaConfig, target: GpuTarget, gathers: bool, dots: Sequence[PlannedDot]
     ) -> CtaConfig:
-        """As it is."""
-        return shape
+        """Consumers have what a producer that only issues TMA can do without, where they hold
+        partial sums and fragments of columns beside the accumulators (decision 77).
+        """
+        holds = not gathers and any(dot.is_two_level and dot.fragments == "rhs" for dot in dots)
+        return _with_producer_registers(shape, TMA_REGISTERS, target) if holds else shape
 
     def allotted(
         self, dots: Sequence[PlannedDot], shape: CtaConfig, target: GpuTarget

@@ -12,6 +12,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.planning.operands.swap_ab import VariationRate, rate_of
+from tileiras.planning.tile_scheduler.joinable import TILES
 from tileiras.planning.tile_scheduler.neighbours import Neighbours
 from tileiras.planning.tiling.product_cut import CannotCutError, ProductCut
 
@@ -21,6 +22,7 @@ _WIDENED = (
     aa.ConstantOp,
     aa.DotOp,
     aa.PermuteOp,
+    aa.ReshapeOp,
     aa.SplatOp,
     aa.TiledLoadOp,
     aa.TiledStoreOp,
@@ -37,7 +39,7 @@ class RowsOfTwo:
         if block is None:
             raise CannotCutError("a loop that stands nowhere")
         self.block = block
-        self.cut = ProductCut(block, 1, lambda _: False)
+        self.cut = ProductCut(block, TILES, lambda _: False)
         """What has twice the rows, and along which dim these are."""
         self.equal: dict[SSAValue, None] = {}
         self.following: dict[SSAValue, None] = {}

@@ -12,8 +12,9 @@
 | `whole` | decoding, few rows a block | a tile of 64 rows, of which it stores those it had |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
 
-The first way that pays is taken. What pays follows from the plan for one tile, and from what two
-neighbours have in common (`neighbours`).
+Neighbours are those along the first axis of the grid; for `rows` and `parts` those along the axis
+that goes along rows. The first way that pays is taken. What pays follows from the plan for one
+tile, and from what two neighbours have in common (`neighbours`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType
@@ -29,9 +31,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from tileiras.codegen.atoms.wgmma import K_BYTES
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.nesting import enclosing
-from tileiras.dialects.nv_tileaa.storage import storage_bytes
+from tileiras.dialects.nv_tileaa.storage import storage_bits, storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
+from tileiras.planning.access import is_widest, plan_view_access
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.memory_order import WRITES, follows_write
 from tileiras.planning.mma.accumulation import is_running
@@ -92,16 +95,25 @@ class Way(StrEnum):
     ROUNDS = "rounds"
 
 
+@dataclass(frozen=True)
+class TwoTiles:
+    """A way of computing two tiles at once, of neighbours along an axis of the grid."""
+
+    way: Way
+    axis: int = 0
+
+
 def way_of_two_tiles(
     func: aa.FuncOp, plan: RolePlan, target: GpuTarget, options: CompileOptions
-) -> Way | None:
+) -> TwoTiles | None:
     """The way that pays, None if none does; `plan` is that for one tile."""
     if not is_candidate(func):
         return None
     if not _only_adds_up(plan):
         if do_whole_rows_pay(func, plan, target):
-            return Way.WHOLE
-        return Way.TALL if do_rows_of_blocks_pay(func, plan) else None
+            return TwoTiles(Way.WHOLE)
+        if do_rows_of_blocks_pay(func, plan):
+            return TwoTiles(Way.TALL)
     if plan.shape.ctas > 1:
         return None
     found = _Ways(func, plan, target, options)
@@ -117,7 +129,22 @@ def way_of_two_tiles(
                 Way.PROGRAM: found.does_program_pay,
                 **ways,
             }
-    return next((way for way, pays in ways.items() if pays()), None)
+    # Sums of parts are finished in their own iteration, which nothing but parts takes.
+    if not _only_adds_up(plan):
+        ways = {way: pays for way, pays in ways.items() if way is Way.PARTS}
+    way = next((way for way, pays in ways.items() if pays()), None)
+    if way is None:
+        return None
+    rows = found.as_rows if way in (Way.ROWS, Way.PARTS) else None
+    return TwoTiles(way, rows.axis if rows is not None else 0)
+
+
+@dataclass(frozen=True)
+class _AsRows:
+    """Two tiles as one of twice the rows, of neighbours along an axis of the grid."""
+
+    axis: int
+    rows: RowsOfTwo
 
 
 @dataclass(frozen=True)
@@ -215,21 +242,17 @@ class _Ways:
             return False
         if not planned.may_be_by_columns or planned.accumulator_registers(1) > MAX_ACCUMULATORS:
             return False
-        pair = self._pair(self._rates_of_schedule(), has_single=True, is_loop=True)
-        if pair is None or self.gathers or any(map(_is_copied, pair.loads)):
+        found = self.as_rows
+        if found is None or self.gathers or any(map(_is_copied, found.rows.pair.loads)):
             return False
-        try:
-            rows = RowsOfTwo(pair, planned.dot)
-        except CannotCutError:
-            return False
-        return self._stores(plan, self._plan_of_rows(rows))
+        return self._stores(plan, self._plan_of_rows(found.rows))
 
     def do_parts_pay(self) -> bool:
         """A large one of twice the rows in two parts, of a product whose columns threads read to
         be the rows of instructions, at least twice as wide as high.
 
         With twice the rows and half of the columns instructions have twice the columns, and each
-        fragment serves twice as much: shared memory and registers are read less (decision 66).
+        fragment serves twice as much: shared memory and registers are read less (decisions 66, 77).
         """
         plan = self.plan
         if plan.warpgroups == 1 or not self._may_be_scheduled():
@@ -237,20 +260,40 @@ class _Ways:
         [planned] = plan.dots.values()
         if not isinstance(planned, WgmmaDot) or not isinstance(planned.dot, aa.DotOp):
             return False
-        # Of 8 bits both forms of the loop spill beside each other: 216 bytes, and partial sums 180.
-        if planned.fragments != "rhs" or planned.operand_bits < 8 * _WORD_BYTES:
+        if planned.fragments != "rhs":
+            return False
+        # Of 8 bits small grids lose what large ones gain, but of partial sums: int8 2048^3 17.5 us
+        # instead of 16.7, 4096^3 98.3 instead of 102.8 (H200).
+        if planned.operand_bits < 8 * _WORD_BYTES and not planned.is_two_level:
+            return False
+        # Stores element by element, or of words, leave partial sums too few registers: 184 and 64
+        # bytes spilled.
+        if planned.is_two_level and not self._stores_halves():
             return False
         least = TILES * max(planned.columns, MOST_WARPGROUPS * ROWS_PER_WARPGROUP)
         if planned.rows < least or TILES * planned.columns not in planned.family.sizes_n:
             return False
-        pair = self._pair(self._rates_of_schedule(), has_single=True, is_loop=True)
-        if pair is None or find_region(planned.dot.result, 1, TILES) is None:
+        if find_region(planned.dot.result, 1, TILES) is None:
             return False
-        try:
-            RowsOfTwo(pair, planned.dot)
-        except CannotCutError:
-            return False
-        return True
+        return self.as_rows is not None
+
+    @cached_property
+    def as_rows(self) -> _AsRows | None:
+        """The only product of twice the rows: of neighbours along the first axis of the grid for
+        which that is possible.
+        """
+        [dot] = self.plan.dots
+        if not isinstance(dot, aa.DotOp):
+            return None
+        for axis in sorted({_axis(op) for op in self._numbers()}):
+            pair = self._pair(self._rates_of_schedule(axis), has_single=True, is_loop=True)
+            if pair is None:
+                continue
+            try:
+                return _AsRows(axis, RowsOfTwo(pair, dot))
+            except CannotCutError:
+                continue
+        return None
 
     def _plan_of_rows(self, rows: RowsOfTwo) -> RolePlan:
         """As much as is known of the plan for tiles of twice the rows, by two warpgroups."""
@@ -274,6 +317,15 @@ class _Ways:
         if len(self.plan.dots) != 1 or not all(map(is_plain, self.plan.dots.values())):
             return False
         return may_loop_over_tiles(self.func)
+
+    def _stores_halves(self) -> bool:
+        """Whether threads store tiles of at most 16 bits, as much at once as they can."""
+        warps = self.plan.shape.consumer_warps
+        stores = [op for op in self.func.walk() if isinstance(op, aa.TiledStoreOp)]
+        return not any(map(stores_words, stores)) and all(
+            is_widest(plan_view_access(op.view, warps), storage_bits(element_of(op.value)))
+            for op in stores
+        )
 
     def _stores(self, one: RolePlan, many: RolePlan) -> bool:
         return plan_of_loop(self.func, one, many, self.target, self.options) is not None
@@ -314,13 +366,13 @@ class _Ways:
         axis = self.func.row_axis or 0
         return {op.result: rate_of([op.result]) for op in self._numbers() if _axis(op) == axis}
 
-    def _rates_of_schedule(self) -> dict[SSAValue, VariationRate]:
+    def _rates_of_schedule(self, axis: int = 0) -> dict[SSAValue, VariationRate]:
         """The numbers of neighbours among all tiles: along one axis as they are, else quotients of
-        the tile's number, but for the first.
+        the tile's number, but for that axis.
         """
-        numbers = self._numbers()
         return {
-            op.result: VariationRate.SELDOM if _axis(op) else VariationRate.OFTEN for op in numbers
+            op.result: VariationRate.OFTEN if _axis(op) == axis else VariationRate.SELDOM
+            for op in self._numbers()
         }
 
 

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 REMARK_NAME = re.compile(r"[A-Z][A-Za-z]+")
+REMARK_MAKERS = ("Remark", "_remark", "remark_about")
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
 
@@ -31,7 +32,7 @@ def _names_in(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        is_remark = isinstance(node.func, ast.Name) and node.func.id in ("Remark", "_remark")
+        is_remark = isinstance(node.func, ast.Name) and node.func.id in REMARK_MAKERS
         if not is_remark and not any(map(_is_kind, node.args)):
             continue
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
@@ -44,7 +45,7 @@ def remark_names() -> list[str]:
     """All names of remarks in the sources; what makes one has the word in it."""
     sources = sorted((ROOT / "tileiras").rglob("*.py"))
     texts = (path.read_text(encoding="utf-8") for path in sources)
-    trees = (ast.parse(text) for text in texts if "Remark" in text or "_remark" in text)
+    trees = (ast.parse(text) for text in texts if "Remark" in text or "remark" in text)
     return sorted({name for tree in trees for name in _names_in(tree)})
 
 

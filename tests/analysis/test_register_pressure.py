@@ -163,9 +163,9 @@ def test_constants_take_no_registers():
     assert pressure(STORE.format(value="zero", shape=1024)) == 0
 
 
-@pytest.mark.parametrize(("live", "warps"), [(1, 4), (4, 4), (6, 8)])
+@pytest.mark.parametrize(("live", "warps"), [(1, 4), (8, 4), (10, 8)])
 def test_warps_follow_what_is_live_at_once(live, warps):
-    shape = 4096
+    shape = 2048
     body = "".join(load(f"v{i}", shape) for i in range(live))
     total = "v0"
     for i in range(1, live):

@@ -239,6 +239,7 @@ CLUSTER = """cute.func @k(%map: !cute_nvgpu.tma_atom<f16, (64,16), 128>,
       %r = cute.make_fragment_like(%line)
       cute.copy(%vectors, %line, %r)
       cute.copy(%vectors, %r, %out)
+      cute_nvgpu.fence_proxy_async()
       cute_nvgpu.sync_warp()
       %leads = cute_nvgpu.elect_sync()
       cute.if %leads {

@@ -590,6 +590,7 @@ def effect_rules(
         wg.TransposeWarpsOp: _transpose_warps,
         wg.TransposeTileOp: _transpose_tile,
         wg.AwaitFirstOp: _nothing,
+        wg.LeavePipelinesOp: _nothing,
         wg.StartOthersOp: _nothing,
         wg.HasRowsOp: _has_rows,
         wg.WgmmaDotOp: products.issue,

@@ -39,9 +39,8 @@ def draws(source: bytes, option: str = "", **knobs: str) -> bool:
         uneven_product("guarded"),
         aligned_result(LARGE).encode(),
         aligned_result(replace(LARGE, tile=(256, 128, 64))).encode(),
-        softmax_attention("full", 128, 128, 128),
     ],
-    ids=["loaded", "known", "guarded", "large", "transposed", "full attention"],
+    ids=["loaded", "known", "guarded", "large", "transposed"],
 )
 def test_kernels_that_gain_by_it_draw_tiles(source: bytes) -> None:
     assert draws(source)
@@ -52,13 +51,14 @@ def test_kernels_that_gain_by_it_draw_tiles(source: bytes) -> None:
     "source",
     [
         softmax_attention("causal", 128, 128, 128),
+        softmax_attention("full", 128, 128, 128),
         softmax_attention("full", 128, 128, 32),
         softmax_attention("full", 128, 128, 128, element="f8E4M3FN"),
         aligned_result(replace(LARGE, tile=(128, 128, 64))).encode(),
         experts(loop="storing"),
         aligned_result(INTEGERS).encode(),
     ],
-    ids=["causal", "small heads", "f8", "two tiles", "gathered rows", "integers"],
+    ids=["causal", "full", "small heads", "f8", "two tiles", "gathered rows", "integers"],
 )
 def test_others_do_if_they_are_asked_to(source: bytes) -> None:
     assert not draws(source)

@@ -176,6 +176,10 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.async.pipeline.held_tile": copies.held_tile,
     "nv_tileas.proxy_fence": _call("cute_nvgpu.fence_proxy_async"),
     "nv_tileas.uniform": _nothing,
+    "nv_tileas.await_first": _call("await_first_warpgroup"),
+    "nv_tileas.start_others": _call("start_other_warpgroups"),
+    "nv_tileas.has_rows": _call("warpgroup_has_rows"),
+    "nv_tileas.async.pipeline.leave_pipelines": _call("leave_pipelines"),
 }
 """Operation -> its lines; those after the first say where its operands are."""
 

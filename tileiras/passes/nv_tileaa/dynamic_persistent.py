@@ -46,9 +46,9 @@ class DynamicPersistentPass(IrPass):
 
     Where the target has no launch control, as many CTAs as SMs draw tile blocks from a queue. They
     do where lengths of loops, or whether there is work at all, depend on what is loaded; in other
-    kernels than attention also where they depend on the number of the tile block; for large
-    products of one length, and full attention. `queue=on`: wherever it is possible, in rounds of
-    two tiles, too; `queue=off`: nowhere.
+    kernels than attention also where they depend on the number of the tile block, and for large
+    products of one length. `queue=on`: wherever it is possible, in rounds of two tiles, too;
+    `queue=off`: nowhere.
 
     Before   %p = get_program_id 0;  loop over K;  tiled_store
     After    for %t in [%p, %all) step %all {takes_over} { %p = %t;  loop over K;  tiled_store }
@@ -78,7 +78,8 @@ class DynamicPersistentPass(IrPass):
              One by one: tile blocks of which it is not plain that they have an operand in common,
              and those with scales that threads copy
              With a queue: kernels that say how many CTAs a cluster has; products whose operands
-             threads read; causal attention; clusters, and other kernels with a static schedule
+             threads read; attention whose lengths are not loaded; clusters, and other kernels with
+             a static schedule
     """
 
     name = "tileas-dynamic-persistent"
@@ -269,9 +270,9 @@ def _gains_by_queue(
     """Whether tile blocks take different times, and gain more by the next tile's copies than by a
     start of their own. Or whether they take the same time, and would have a static schedule.
 
-    Of attention the numbers of tile blocks may say how long they are: then the longest start first,
-    and it stays as it is (D = 64 would take 625 us, not 595; H200). So do products whose operands
-    threads read, for which registers are scarce.
+    Attention does only where lengths are loaded. If numbers of tile blocks say how long they are,
+    the longest start first (D = 64 would take 625 us, not 595; H200), and full attention starts
+    late (`schedule/starts.py`). Products whose operands threads read stay, too: registers are scarce.
     """
     from tileiras.dialects.nv_tileaa.types import element_of
     from tileiras.planning.hints import integer_hint
@@ -286,31 +287,18 @@ def _gains_by_queue(
     if any(planned.fragments not in (None, "smem_transpose") for planned in plan.dots.values()):
         return False
     lengths = lengths_of(func)
-    is_chain = any(planned.lhs is None for planned in plan.dots.values())
+    if lengths is Lengths.LOADED:
+        return True
+    if any(planned.lhs is None for planned in plan.dots.values()):
+        return False
     if lengths is not Lengths.EVEN:
-        return lengths is Lengths.LOADED or not is_chain
-    if is_chain:
-        return _is_plain_attention(func, plan)
+        return True
     [planned] = plan.dots.values() if len(plan.dots) == 1 else [None]
     # Of integers a cluster is quicker: 8192^3 698 us, 709 with a queue (H200).
     if planned is None or isinstance(element_of(planned.dot.lhs), IntegerType):
         return False
     is_large = planned.rows * planned.columns >= LARGE_TILE
     return is_large and plan_of_loop(func, plan, plan, target, options) is not None
-
-
-def _is_plain_attention(func: aa.FuncOp, plan: RolePlan) -> bool:
-    """Whether two products and a softmax are all, with sums that two warpgroups are needed for.
-
-    Values that idle warps transpose have a static schedule, in which these start early.
-    """
-    from tileiras.planning.tiling.score_parts import fits_one_warpgroup
-
-    dots = list(plan.dots.values())
-    if len(dots) != 2 or any(planned.is_smem_transposed for planned in dots):
-        return False
-    has_softmax = any(isinstance(op, aa.ReduceOp) for op in func.walk())
-    return has_softmax and not fits_one_warpgroup(plan)
 
 
 def _fills_an_sm(plan: RolePlan) -> bool:

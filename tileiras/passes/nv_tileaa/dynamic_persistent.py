@@ -272,7 +272,8 @@ def _gains_by_queue(
 
     Attention does only where lengths are loaded. If numbers of tile blocks say how long they are,
     the longest start first (D = 64 would take 625 us, not 595; H200), and full attention starts
-    late (`schedule/starts.py`). Products whose operands threads read stay, too: registers are scarce.
+    late (`schedule/starts.py`). Products whose operands threads read stay, too, for registers are
+    scarce.
     """
     from tileiras.dialects.nv_tileaa.types import element_of
     from tileiras.planning.hints import integer_hint

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     Float32Type,
     Float64Type,
     FloatTF32Type,
+    FunctionType,
     IntAttr,
     IntegerAttr,
     IntegerType,
@@ -111,6 +112,12 @@ def test_data_that_does_not_fit_the_type_is_refused(type, data, message):
         decode_dense(type, data, NO_DATA, 7)
     assert message in info.value.message
     assert info.value.offset == 7
+
+
+def test_a_long_type_is_cut_where_it_is_named():
+    with pytest.raises(BytecodeError) as info:
+        decode_dense(FunctionType.from_lists([I32] * 100, []), b"", NO_DATA, 7)
+    assert len(info.value.message) < 200
 
 
 TYPES = (I1, I32, I64, F32, F64, I8)

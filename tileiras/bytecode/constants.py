@@ -27,7 +27,10 @@ def read_constant(item: Cursor) -> bytes:
 def decode_dense(type: Attribute, data: bytes, cursor: Cursor, at: int) -> DenseAttr:
     """The constant that `data` is for a value of `type`; errors point at byte `at`."""
     if not isinstance(type, TileType):
-        raise cursor.error(f"a constant must be of tile type, got {type}", at)
+        from tileiras.excerpts import shown_input
+
+        message = f"a constant must be of tile type, got {shown_input(str(type))}"
+        raise cursor.error(message, at)
     count = type.num_elements
     if type.element_type == I1:
         return DenseAttr(type, _unpack_bits(data, count, cursor, at))

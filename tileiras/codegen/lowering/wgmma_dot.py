@@ -29,13 +29,12 @@ from tileiras.dialects.layout.offsets import vector_elements
 from tileiras.dialects.llvm.types import bit_width, integer_type, lanes_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
-from tileiras.dialects.nv_tileas.memdesc import MemDescType, is_in_smem
+from tileiras.dialects.nv_tileas.memdesc import WARP_THREADS, MemDescType, is_in_smem
 from tileiras.errors import InternalError
 
 ROWS = 64
 WARPS = 4
 """Warps of a warpgroup."""
-WARP_THREADS = 32
 FIRST_BARRIER = 9
 """Where warpgroups wait for the first one."""
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)

@@ -122,12 +122,7 @@ def _remark(func: aa.FuncOp) -> Remark:
         text = "one CTA for each SM: whoever is done draws the next tile block from a queue"
     if func.tiles_at_once is not None:
         text += f", and computes {func.tiles_at_once.data} neighbours at once where there are many"
-    return remark_about(
-        func,
-        DynamicPersistentPass.name,
-        "DynamicPersistent",
-        text,
-    )
+    return remark_about(func, DynamicPersistentPass.name, "DynamicPersistent", text)
 
 
 def _is_candidate(func: aa.FuncOp) -> bool:

@@ -18,7 +18,8 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
-from triton_gemm import SIZES, gemm, scaled  # noqa: E402
+from triton_gemm import KERNELS as GEMMS  # noqa: E402
+from triton_gemm import SCALED, SIZES, TILE, gemm  # noqa: E402
 
 
 @triton.jit
@@ -77,7 +78,7 @@ def attention(
     tl.store(place, (total / weight[:, None]).to(tl.float16))
 
 
-HALF, TILE = "*fp16", {"TM": 128, "TN": 128}
+HALF = "*fp16"
 PRODUCT = dict.fromkeys(("left", "right", "result"), HALF) | SIZES
 SUMS = {"EXACT": None, "SUM": tl.float32, "RESULT": tl.float16}
 KERNELS = {
@@ -93,24 +94,7 @@ KERNELS = {
         {"TM": 128, "TN": 64, "D": 64},
     ),
 }
-for _name, _format, _element, _scale, _block, _packed in (
-    ("mxf8", "e4m3", "*fp8e4nv", "*u8", 32, 1),
-    ("mxf4", "e2m1", "*u8", "*u8", 32, 2),
-    ("nvf4", "e2m1", "*u8", "*fp8e4nv", 16, 2),
-):
-    KERNELS[_name] = (
-        scaled,
-        {
-            "left": _element,
-            "left_scales": _scale,
-            "right": _element,
-            "right_scales": _scale,
-            "result": "*fp32",
-            "columns": "i32",
-            "depth": "i32",
-        },
-        {**TILE, "TK": 128, "FORMAT": _format, "BLOCK": _block, "PACKED": _packed},
-    )
+KERNELS |= {name: GEMMS[name] for name in SCALED}
 
 
 def main(directory: Path, targets: list[str]) -> None:

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.kernels.machine_products import difference_of
 from tests.kernels.product_text import ProductKernel
-from tests.kernels.random_products import dense_case
 from tests.kernels.scaled_products import ScaledGemm, gemm, gemm_arguments
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -58,11 +58,7 @@ def difference(
     kernel: ProductKernel, text: str, resident: int, blocks: tuple[int, int] = (3, 3)
 ) -> str:
     """What is wrong with the product, of tiles along both axes of the grid."""
-    m, n, k = kernel.tile
-    case = dense_case(kernel, (blocks[0] * m, blocks[1] * n, 2 * k), *blocks, 1)
-    arguments = case.arguments()
-    run_ptx(text, arguments, case.grid, limits=Limits(resident=resident))
-    return case.difference(arguments[2])
+    return difference_of(kernel, text, resident, blocks, 2)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)

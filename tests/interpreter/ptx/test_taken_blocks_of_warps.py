@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.kernels.machine_products import difference_of
 from tests.kernels.product_text import ProductKernel
-from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.random_products import aligned_result
 from tests.kernels.scaled_gemm import ScaledGemm
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -41,12 +42,8 @@ def test_ctas_of_warps_take_over_tiles(kernel: ProductKernel, gpu: str) -> None:
     source = aligned_result(kernel)
     text = compiled(source, gpu)
     assert ASKS in text and "mma.sync" in text and "tcgen05" not in text
-    m, n, k = kernel.tile
     for resident in (1, 2, 16):
-        case = dense_case(kernel, (3 * m, 3 * n, 5 * k), 3, 3, 1)
-        arguments = case.arguments()
-        run_ptx(text, arguments, case.grid, limits=Limits(resident=resident))
-        assert case.difference(arguments[2]) == ""
+        assert difference_of(kernel, text, resident, (3, 3), 5) == ""
     result = ptx_to_cubin(text, get_target(gpu), CompileOptions(gpu_name=gpu))
     assert result.cubin and result.spills == 0
 

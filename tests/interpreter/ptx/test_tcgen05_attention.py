@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.kernels.attention import persistent_attention
-from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
+from tests.kernels.machine_attention import beside_float64
+from tests.kernels.softmax_attention import softmax_attention
 from tileiras.codegen.lowering import tcgen05_dot
 from tileiras.driver import compile_module
 from tileiras.interpreter.ptx import run_ptx
@@ -17,7 +18,6 @@ from tileiras.interpreter.ptx.errors import PtxRuntimeError
 from tileiras.options import EXP2_ON_FMA, CompileOptions
 from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 
-SCALE = 0.125
 KERNELS = (
     ("full", 128, 64, 64, 1),
     ("causal", 128, 64, 64, 2),
@@ -46,22 +46,7 @@ def compiled(kernel: Kernel, target: str = "sm_100", element: str = "f16") -> tu
 def run(text: str, kernel: Kernel, length: int, blocks: int = 2) -> tuple[np.ndarray, np.ndarray]:
     """What a kernel of f16 leaves for two heads, and the same in float64."""
     kind, rows, _, depth, share = kernel
-    arguments, grid = attention_arguments(rows, length, depth, share, (blocks,))
-    arguments[-1] = SCALE
-    queries, keys, values = (
-        bits.view(np.float16).astype(float).reshape(heads, -1, depth)
-        for bits, heads in zip(arguments[:RESULT], (2, 2 // share, 2 // share), strict=True)
-    )
-    keys, values = (np.repeat(each, share, axis=0)[:, :length] for each in (keys, values))
-    scores = queries @ keys.transpose(0, 2, 1) * SCALE
-    if kind != "full":
-        is_seen = np.arange(queries.shape[1])[:, None] >= np.arange(length)
-        scores = np.where(is_seen, scores, -np.inf)
-    weights = np.exp2(scores - scores.max(axis=2, keepdims=True))
-    wanted = weights @ values / weights.sum(axis=2, keepdims=True)
-    run_ptx(text, arguments, grid)
-    found = arguments[RESULT].view(np.float16).astype(float).reshape(wanted.shape)
-    return found, wanted
+    return beside_float64(kind, text, length, (rows, depth), blocks, share)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.kernels.machine_products import difference_of
 from tests.kernels.product_text import ProductKernel
-from tests.kernels.random_products import aligned_result, dense_case
+from tests.kernels.random_products import aligned_result
 from tests.kernels.softmax_attention import RESULT, attention_arguments, softmax_attention
 from tests.kernels.uneven_products import KINDS, uneven_arguments, uneven_product
 from tileiras.codegen.ptxas_backend import ptx_to_cubin
@@ -81,12 +82,8 @@ def test_products_of_one_length_draw_tiles_if_asked_to(kernel: ProductKernel) ->
     """Pairs of tiles in rounds, and large tiles: one by one."""
     text = compiled(aligned_result(kernel).encode(), ASKED)
     assert DRAWS in text
-    m, n, k = kernel.tile
     for resident in (1, 2, 16):
-        case = dense_case(kernel, (3 * m, 4 * n, 3 * k), 3, 4, 1)
-        arguments = case.arguments()
-        run_ptx(text, arguments, case.grid, limits=Limits(resident=resident))
-        assert case.difference(arguments[2]) == ""
+        assert difference_of(kernel, text, resident, (3, 4), 3) == ""
 
 
 def test_who_is_told_not_to_keeps_a_tile_a_block() -> None:

@@ -79,6 +79,9 @@ class JoinIterationsPass(IrPass):
             if columns := _join_columns(func):
                 ctx.remarks.add(_remark(func, columns))
                 continue
+            if _keep_extremes(func):
+                ctx.remarks.add(_remark(func, "each element of a tile has an extreme of its own"))
+                continue
             if _join_scans(func):
                 ctx.remarks.add(_remark(func, "two iterations that scan tiles run side by side"))
                 continue
@@ -106,6 +109,26 @@ def _join_columns(func: aa.FuncOp) -> str | None:
         keep_groups(each)
     drop_strategy(func)
     return f"maxima and sums are those of groups of {found[0].group} columns"
+
+
+def _keep_extremes(func: aa.FuncOp) -> bool:
+    """Lets loops carry extremes of elements in the place of those of rows; whether there are any."""
+    loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
+    loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
+    if not any(isinstance(op, aa.ReduceOp) for loop in loops for op in loop.body.block.ops):
+        return False
+    from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.carried_extremes import find_carried_extremes
+
+    found = [(loop, extremes) for loop in loops if (extremes := find_carried_extremes(loop))]
+    if not found:
+        return False
+    from tileiras.passes.nv_tileaa.element_extremes import keep_elements
+
+    for loop, extremes in found:
+        keep_elements(loop, extremes)
+    drop_strategy(func)
+    return True
 
 
 def _join_scans(func: aa.FuncOp) -> bool:

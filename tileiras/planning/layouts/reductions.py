@@ -159,22 +159,22 @@ def _has_places(op: aa.ReduceOp) -> bool:
     is_wanted = bool(op.results[0].first_use)
     if is_wanted and not isinstance(element_of(op.operands[0]), IntegerType):
         return False
-    return _counts(op.operands[1], op.dim.value.data)
+    return counts_along(op.operands[1], op.dim.value.data)
 
 
-def _counts(value: SSAValue, dim: int) -> bool:
+def counts_along(value: SSAValue, dim: int) -> bool:
     """Whether each element is its coordinate along a dim."""
     match value.owner:
         case aa.MakeRangeOp():
             return dim == 0
         case ConvertLayoutOp() as op:
-            return _counts(op.source, dim)
+            return counts_along(op.source, dim)
         case aa.BroadcastOp() as op:
-            return shape_of(op.source)[dim] == shape_of(value)[dim] and _counts(op.source, dim)
+            return shape_of(op.source)[dim] == shape_of(value)[dim] and counts_along(op.source, dim)
         case aa.ReshapeOp() as op:
             flat = shape_of(op.source)
             spread = (1,) * dim + flat + (1,) * (len(shape_of(value)) - dim - 1)
-            return len(flat) == 1 and shape_of(value) == spread and _counts(op.source, 0)
+            return len(flat) == 1 and shape_of(value) == spread and counts_along(op.source, 0)
         case _:
             return False
 

@@ -295,3 +295,82 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// CHECK: nv_tileaa.for
+// CHECK-NOT: nv_tileaa.reduce
+// CHECK: nv_tileaa.maxf {{.*}} : tensor<16x64xf16>
+// CHECK: nv_tileaa.cmpf greater_than ordered {{.*}} : tensor<16x64xf16>
+// CHECK: nv_tileaa.select {{.*}} : tensor<16x64xi1>, tensor<16x64xi32>
+// CHECK: nv_tileaa.continue
+// CHECK: nv_tileaa.reduce
+// CHECK: nv_tileaa.reduce
+cuda_tile.module @m {
+  entry @keeps_an_extreme_and_an_iteration_of_each_element(%x: tile<ptr<f16>>, %out: tile<ptr<f16>>, %places: tile<ptr<i32>>,
+                  %rows: tile<i32>, %columns: tile<i32>) {
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %step = constant <i32: 16> : tile<i32>
+    %start = constant <f16: 0xFC00> : tile<64xf16>
+    %none = constant <i32: -1> : tile<64xi32>
+    %t = make_token : token
+    %b, %by, %bz = get_tile_block_id : tile<i32>
+    %a0 = assume div_by<16>, %x : tile<ptr<f16>>
+    %m = assume div_by<16>, %rows : tile<i32>
+    %n = assume div_by<16>, %columns : tile<i32>
+    %v = make_tensor_view %a0, shape = [%m, %n], strides = [%n, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %p = make_partition_view %v : partition_view<tile=(16x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %count = divi %rows, %step signed rounding<positive_inf>
+      : tile<i32>
+    %i0 = iota : tile<16xi32>
+    %i1 = reshape %i0 : tile<16xi32> -> tile<16x1xi32>
+    %i2 = broadcast %i1 : tile<16x1xi32> -> tile<16x64xi32>
+    %found:2 = for %i in (%c0 to %count, step %c1) : tile<i32>
+      iter_values(%top = %start, %where = %none) -> (tile<64xf16>, tile<64xi32>) {
+      %y, %r = load_view_tko weak %p[%i, %b] token = %t
+        : partition_view<tile=(16x64), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<16x64xf16>, token
+      %pair:2 = reduce %y, %i2 dim=0 identities=[0xFC00 : f16, 0 : i32]
+        : tile<16x64xf16>, tile<16x64xi32> -> tile<64xf16>, tile<64xi32>
+      (%a: tile<f16>, %c: tile<f16>, %k: tile<i32>, %l: tile<i32>) {
+        %more = cmpf greater_than ordered %a, %c : tile<f16> -> tile<i1>
+        %same = cmpf equal ordered %a, %c : tile<f16> -> tile<i1>
+        %an = cmpf not_equal unordered %a, %a : tile<f16> -> tile<i1>
+        %cn = cmpf not_equal unordered %c, %c : tile<f16> -> tile<i1>
+        %is = cmpf equal ordered %a, %a : tile<f16> -> tile<i1>
+        %alone = andi %is, %cn : tile<i1>
+        %wins = ori %more, %alone : tile<i1>
+        %both = andi %an, %cn : tile<i1>
+        %like = ori %same, %both : tile<i1>
+        %lower = cmpi less_than %k, %l, signed : tile<i32> -> tile<i1>
+        %tie = andi %like, %lower : tile<i1>
+        %takes = ori %wins, %tie : tile<i1>
+        %e = select %takes, %a, %c : tile<i1>, tile<f16>
+        %f = select %takes, %k, %l : tile<i1>, tile<i32>
+        yield %e, %f : tile<f16>, tile<i32>
+      }
+      %j = muli %i, %step : tile<i32>
+      %j1 = reshape %j : tile<i32> -> tile<1xi32>
+      %j2 = broadcast %j1 : tile<1xi32> -> tile<64xi32>
+      %here = addi %pair#1, %j2 : tile<64xi32>
+      %high = reduce %y dim=0 identities=[0xFC00 : f16]
+        : tile<16x64xf16> -> tile<64xf16> (%a: tile<f16>, %c: tile<f16>) {
+        %e = maxf %a, %c : tile<f16>
+        yield %e : tile<f16>
+      }
+      %new = cmpf greater_than ordered %high, %top : tile<64xf16> -> tile<64xi1>
+      %place = select %new, %here, %where : tile<64xi1>, tile<64xi32>
+      %next = maxf %top, %high : tile<64xf16>
+      continue %next, %place : tile<64xf16>, tile<64xi32>
+    }
+    %o = make_tensor_view %out, shape = [%columns], strides = [1]
+      : tile<i32> -> tensor_view<?xf16, strides=[1]>
+    %op = make_partition_view %o : partition_view<tile=(64), tensor_view<?xf16, strides=[1]>>
+    %s = store_view_tko weak %found#0, %op[%b] token = %t : tile<64xf16>,
+      partition_view<tile=(64), tensor_view<?xf16, strides=[1]>>, tile<i32> -> token
+    %w = make_tensor_view %places, shape = [%columns], strides = [1]
+      : tile<i32> -> tensor_view<?xi32, strides=[1]>
+    %wp = make_partition_view %w : partition_view<tile=(64), tensor_view<?xi32, strides=[1]>>
+    %z = store_view_tko weak %found#1, %wp[%b] token = %t : tile<64xi32>,
+      partition_view<tile=(64), tensor_view<?xi32, strides=[1]>>, tile<i32> -> token
+    return
+  }
+}

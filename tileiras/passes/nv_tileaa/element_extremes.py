@@ -149,9 +149,7 @@ class _Elements(OpBuilder):
 
     # behind the loop
 
-    def _behind(
-        self, each: CarriedExtreme, results: dict[int, SSAValue]
-    ) -> dict[int, SSAValue]:
+    def _behind(self, each: CarriedExtreme, results: dict[int, SSAValue]) -> dict[int, SSAValue]:
         """The extreme of all elements, and the places that go with it."""
         mine, start = results[each.number], self.loop.init_values[each.number]
         reduced = each.reduction.results[0].type
@@ -164,7 +162,9 @@ class _Elements(OpBuilder):
             return found
         is_new = self._compared(each, top, start)
         spread = self._spread(extreme, shape_of(mine), each.dim)
-        iteration, row = self._first(each, self._equal(mine, spread), results[each.places[0].number])
+        iteration, row = self._first(
+            each, self._equal(mine, spread), results[each.places[0].number]
+        )
         for place in each.places:
             before = self.loop.init_values[place.number]
             chosen = self._chosen(place, iteration, row)
@@ -238,7 +238,9 @@ class _Elements(OpBuilder):
             made = self.emit(aa.ConstantOp, (), [value.type], op.properties).results[0]
             return self._splat(made, shape)
         operands = [self._tile_of(operand, shape, iteration) for operand in op.operands]
-        return self.emit(op.__class__, operands, [TensorType(value.type, shape)], op.properties).results[0]
+        return self.emit(
+            op.__class__, operands, [TensorType(value.type, shape)], op.properties
+        ).results[0]
 
     # parts
 

@@ -49,22 +49,28 @@ class JoinIterationsPass(IrPass):
     Loops without products may keep a maximum and sums of each column, and reduce both behind the
     loop. Columns that one access of a thread loads get one maximum and one sum of each instead:
     sums are scaled once for all of them, and powers are one for each column, not two. Sums are
-    added in another order. Loops that scan tiles compute two iterations side by side, in the same
+    added in another order. Loops that carry the extremes of rows or columns, and their places, keep
+    an extreme of each element of a tile and the iteration that it is of: two or three instructions
+    an element and nothing to wait for; what is left of rows is reduced behind the loop. Numbers and
+    places are the same. Loops that scan tiles compute two iterations side by side, in the same
     order, so that one works while the other one waits.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
              for %j { %m2 = max(%m, %x);  %l2 = %l * exp(%m - %m2) + exp(%x - %m2) } of 1024 columns
+             for %j { %p = argmax %x; %h = max %x; %w = %h > %m ? %p : %w; %m = max(%m, %h) }
              for %j { %x = load; scan %x; .. }
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
              for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
              for %j { %m2 = max(%m, reduce max %x);  %l2 = %l * exp(%m - %m2) + reduce add exp(%x -
              %m2) } of 128 groups
+             for %j { %w = %x > %m ? %j : %w;  %m = max(%m, %x) };  max %m;  first (%w, row) of it
              for %j step 2 { %x, %y = loads; scan %x; ..; scan %y; .. }; for what is left { .. }
     Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
              of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
              rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
-             columns that lie apart in memory, or whose maxima and sums are used otherwise
+             columns that lie apart in memory, or whose maxima and sums are used otherwise; extremes
+             that start at NaN, and of which not the first place is kept
     """
 
     name = "join-iterations"

@@ -32,7 +32,7 @@ from tileiras.planning.resources.smem import (
     least_bytes,
     scratch_bytes,
 )
-from tileiras.planning.resources.warps import only_combines_tiles, plan_cta
+from tileiras.planning.resources.warps import adds_up_columns, only_combines_tiles, plan_cta
 from tileiras.planning.schedule.costs import TileCosts
 from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipelined_loads
 from tileiras.planning.schedule.prefetch_distance import (
@@ -65,6 +65,8 @@ CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
 BYTES_DOWN_COLUMNS = 48 * 1024
 """Policy: bytes on their way of one of them."""
+LEAST_DOWN_COLUMNS = 1024
+"""Policy: elements of a tile of a loop that combines rows, of which a grid has few tile blocks."""
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
 
@@ -158,10 +160,12 @@ class _SharedMemory:
         most = _ctas(func, loop, plan)
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
-        if only_combines_tiles(loop) and not waits_in_registers(loop, loads, costs):
+        is_alone = adds_up_columns(loop, LEAST_DOWN_COLUMNS)
+        streams = only_combines_tiles(loop) or is_alone
+        if streams and not waits_in_registers(loop, loads, costs):
             is_divided = func.cluster_size > 1 and func.clustered is None
             streamed = STREAMED_BYTES_IN_CLUSTERS if is_divided else STREAMED_BYTES
-            found = schedule_light_loop(loop, loads, costs, counts, each, streamed)
+            found = schedule_light_loop(loop, loads, costs, counts, each, streamed, is_alone)
             if found is not None:
                 return found
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)

@@ -106,12 +106,14 @@ def schedule_light_loop(
     ctas: range,
     smem: Callable[[int], int],
     streamed: int = 0,
+    is_alone: bool = False,
 ) -> LoadSchedule | None:
     """The schedule of a loop that has little to do but load: few tile blocks keep memory as busy.
 
     So they may have stages enough each, and a grid of few tile blocks keeps it busy, too. None if
     there is more to do, or no room: `smem` says how much each of so many has, of which there may be
-    as many on an SM as `ctas` says. With `streamed` one tile block has so many bytes on their way.
+    as many on an SM as `ctas` says. With `streamed` one tile block has so many bytes on their way;
+    one that `is_alone` on its SM has, whatever it computes.
     """
     work = costs.performance.loop_overhead + sum(
         waited_cycles(op, costs) for op in loop.body.block.ops
@@ -119,7 +121,9 @@ def schedule_light_loop(
     copy = Work.COPY_FROM_MEMORY
     busy = sum(_memory_cycles(load, copy, costs) for load in loads)
     stage = sum(stage_bytes(load, costs.threads) for load in loads)
-    if any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops) or LIGHT * work > busy:
+    if any(isinstance(op, aa.ProductOp) for op in loop.body.block.ops):
+        return None
+    if LIGHT * work > busy and not is_alone:
         return None
     serial = work + busy + max(load_latency(load, costs) for load in loads)
     wanted, enough = LIGHT_DISTANCE, LEAST_LIGHT_DISTANCE

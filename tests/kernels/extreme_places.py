@@ -93,7 +93,8 @@ cuda_tile.module @m {{
         %e = {function} %a, %c{sign} : tile<{type}>
         yield %e : tile<{type}>
       }}
-      %new = {compare} {beyond} {ordered}%high, %top{signed} : tile<{left}x{type}> -> tile<{left}xi1>
+      %new = {compare} {beyond} {ordered}%high, %top{signed}
+        : tile<{left}x{type}> -> tile<{left}xi1>
       %place = select %new, %here, %where : tile<{left}xi1>, tile<{left}xi32>
       %next = {function} %top, %high{sign} : tile<{left}x{type}>
       continue %next, %place : tile<{left}x{type}>, tile<{left}xi32>

@@ -118,7 +118,7 @@ def _join_columns(func: aa.FuncOp) -> str | None:
 
 
 def _keep_extremes(func: aa.FuncOp) -> bool:
-    """Lets loops carry extremes of elements in the place of those of rows; whether there are any."""
+    """Lets loops carry extremes of elements, not of rows; whether there are any."""
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     loops = [loop for loop in loops if any(isinstance(v.type, TensorType) for v in loop.results)]
     if not any(isinstance(op, aa.ReduceOp) for loop in loops for op in loop.body.block.ops):

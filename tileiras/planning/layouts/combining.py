@@ -84,6 +84,31 @@ def _exchanged(layout: LinearLayout, axis: int, fast: int) -> int:
     return _shuffles(layout, axis) + 2 * layout.in_size("register") // run
 
 
+def rows_for_warps(layout: LinearLayout, axis: int) -> LinearLayout:
+    """Warps along `axis`, which accesses go along, change places with registers of other rows.
+
+    A thread then has fewer rows and more of each, and lanes exchange fewer partial results.
+
+        4x8192 f16, 8 warps; before   registers 4 rows, 32 of each; 8 warps along a row: 20 shuffles
+                             after    registers 128 of one row; 4 times 2 warps: 5 shuffles
+    """
+    if not is_unit(layout) or first_lane_dim(layout) != axis:
+        return layout
+    warps = [bit for bit in axis_bits(layout, axis) if bit.unit == "warp"]
+    bases = {unit: list(vectors) for unit, vectors in layout.bases}
+    rows = [n for n, v in enumerate(bases["register"]) if any(v) and not v[axis]]
+    count = min(len(warps), len(rows))
+    if not count:
+        return layout
+    for warp, row in zip(warps[-count:], rows[:count], strict=True):
+        bases["warp"][warp.bit], bases["register"][row] = (
+            bases["register"][row],
+            bases["warp"][warp.bit],
+        )
+    bases["register"].sort(key=lambda vector: (not vector[axis], vector))
+    return LinearLayout(bases, layout.shape)
+
+
 def warps_last(layout: LinearLayout, axis: int) -> LinearLayout:
     """Warps have the highest bits along `axis`; registers and lanes keep their order below.
 

@@ -38,8 +38,7 @@ EIGHT_STREAMING_WARPS_FROM = 8192
 SM has one tile block, and one warp of a scheduler waits for all that it does. Sums of the columns
 of 65536x2048 f16, tiles of 64x128, us on one H200 with 4 and 8: 213 and 170.
 """
-import os
-EIGHT_WARPS_OF_COLUMNS_FROM = int(os.environ.get('X_EIGHT','4096'))
+EIGHT_WARPS_OF_COLUMNS_FROM = 4096
 """Policy: the same for loops over rows, whose grids are those of columns: us on one H200 with 4 and
 8, tiles of 64x64 and 32x128: 65536x2048 f16 134 and 110, 267 and 215; 32768x1024 f32 69.6 and 63.8,
 137 and 120; 2048x65536 f32 120.6 and 122.9, 120.2 and 120.3. Along rows, of which there are many:
@@ -126,7 +125,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
         times = SCANNED if isinstance(op, aa.ScanOp) else 1
         for result in op.results:
             largest = max(largest, times * _elements(result))
-    if largest >= int(os.environ.get('X_SIXTEEN','65536')):
+    if largest >= SIXTEEN_WARPS_FROM:
         return 16
     if largest >= EIGHT_WARPS_FROM:
         return 8

@@ -11,7 +11,7 @@ from tileiras.dialects.layout.axis_bits import axis_bits
 from tileiras.dialects.layout.blocked import blocked
 from tileiras.driver import compile_module
 from tileiras.options import CompileOptions
-from tileiras.planning.layouts.combining import warps_beside
+from tileiras.planning.layouts.combining import rows_for_warps, warps_beside
 
 
 def decided(text: str) -> str:
@@ -66,3 +66,26 @@ def test_lanes_get_columns_for_rows_while_that_saves_shuffles(bits: int, registe
     assert all(bit.unit != "warp" for bit in axis_bits(layout, 0))
     lanes = [bit for bit in axis_bits(layout, 1) if bit.unit == "lane"]
     assert bits << (len(beside) + len(lanes)) >= 256
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "shuffled"), [((4, 8192), 1, 5), ((16, 1024), 2, 5), ((2, 8192), 1, 5)]
+)
+def test_warps_get_rows_of_threads(shape: tuple[int, int], rows: int, shuffled: int) -> None:
+    """A thread has fewer rows, and goes along them in vectors as before."""
+    before = blocked(shape, (1, 0), 8, 8)
+    layout = rows_for_warps(before, 1)
+    beside = [bit for bit in axis_bits(layout, 0) if bit.unit == "register"]
+    assert 1 << len(beside) == rows
+    assert layout.basis("lane") == before.basis("lane")
+    assert layout.basis("register")[:3] == before.basis("register")[:3]
+    assert sum(bit.unit == "lane" for bit in axis_bits(layout, 1)) == shuffled
+    assert layout.size == before.size
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_warps_that_have_rows_keep_them(axis: int) -> None:
+    layout = blocked((64, 256), (1, 0), 8, 8)
+    assert rows_for_warps(layout, axis) == layout
+    whole = blocked((1, 8192), (1, 0), 8, 4)
+    assert rows_for_warps(whole, axis) == whole

@@ -107,6 +107,15 @@ def test_where_nothing_is_beyond_the_first_number_the_first_place_stays(start: s
     check(text, matrix("f16", (48, 64)), 0, (16, 64))
 
 
+@pytest.mark.parametrize("flag", ["", " propagate_nan"])
+def test_an_extreme_without_a_place(flag: str) -> None:
+    """Where nobody asks what is larger, NaNs may be kept, in the tile as in the loop."""
+    text = extremes_kernel("f16", (16, 64)).replace("%next, %place :", "%next, %where :")
+    text = text.replace("maxf %a, %c", f"maxf %a, %c{flag}").replace("%high :", f"%high{flag} :")
+    assert (16, 64) in carried(text)
+    check(text, matrix("f16", (48, 64)), 0, (16, 64))
+
+
 def test_no_iteration() -> None:
     text = extremes_kernel("f16", (16, 64))
     module, x = changed(text), np.zeros((0, 64), np.float16)

@@ -22,7 +22,8 @@ from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects.layout.axis_bits import AxisBit, axis_bits, without_register_bit
 from tileiras.dialects.llvm.types import lanes_of
 
-LANES = 8
+import os
+LANES = int(os.environ.get('X_LANES','8'))
 """Policy: elements side by side, whose comparisons do not wait for each other."""
 
 
@@ -32,11 +33,20 @@ def find_extremes(ctx: KernelLowering, partial: Partial, axis: int, kind: str) -
     bits = [bit for bit in axis_bits(layout, axis) if bit.unit == "register"]
     moving = sum(1 << bit.bit for bit in bits)
     kept = [r for r in range(layout.in_size("register")) if not r & moving]
+    if len(kept) > int(os.environ.get('X_KEPT','1')):
+        extreme, offset = _by_chains(ctx.b, numbers, kept, _parts(bits), kind)
+        for bit in sorted(bits, key=lambda bit: -bit.bit):
+            layout = without_register_bit(layout, bit.bit)
+        first = ctx.b.shuffle(places, None, kept)
+        return Partial(layout, (extreme, ctx.b.add(first, offset)))
     beside = _beside(bits, len(kept))
     lanes = _parts(beside)
     steps = _parts([bit for bit in bits if bit not in beside])
     registers = [r | part.set for part in lanes for r in kept]
-    best, offset = _in_steps(ctx.b, numbers, registers, steps, kind)
+    natural = sorted(registers)
+    best, offset = _in_steps(ctx.b, numbers, natural, steps, kind)
+    order = [natural.index(register) for register in registers]
+    best, offset = (ctx.b.shuffle(value, None, order) for value in (best, offset))
     extreme, offset = _of_all(ctx.b, best, offset, lanes, kind)
     for bit in sorted(bits, key=lambda bit: -bit.bit):
         layout = without_register_bit(layout, bit.bit)
@@ -101,6 +111,36 @@ def _of_all(
     if kind.endswith("num"):
         is_number = _is_equal(b, extreme, extreme, kind)
         offset = b.select(is_number, offset, _splat(b, 0, count))
+    return extreme, offset
+
+
+def _by_chains(b, numbers, kept, parts, kind):
+    CHAIN = 16
+    chains = [
+        _in_chain(b, numbers, kept, parts[start : start + CHAIN], kind)
+        for start in range(0, len(parts), CHAIN)
+    ]
+    extremes = b.concat([extreme for extreme, _ in chains])
+    extreme = _reduced(b, extremes, len(kept), f"llvm.{kind}")
+    offset = chains[0][1]
+    if chains[1:]:
+        for found, place in reversed(chains):
+            offset = b.select(_is_equal(b, found, extreme, kind), place, offset)
+    return extreme, offset
+
+
+def _in_chain(
+    b: ThreadBuilder, numbers: SSAValue, kept: Sequence[int], parts: Sequence[_Part], kind: str
+) -> tuple[SSAValue, SSAValue]:
+    """The extremes of a few parts, and how far from the first place they are."""
+    elements = b.shuffle(numbers, None, [r | part.set for part in parts for r in kept])
+    extreme = _reduced(b, elements, len(kept), f"llvm.{kind}")
+    repeated = b.shuffle(extreme, None, [*range(len(kept))] * len(parts))
+    is_equal = _is_equal(b, elements, repeated, kind)
+    offset = _splat(b, parts[0].offset, len(kept))
+    for number, part in reversed(list(enumerate(parts))):
+        here = b.slice(is_equal, number * len(kept), len(kept))
+        offset = b.select(here, _splat(b, part.offset, len(kept)), offset)
     return extreme, offset
 
 

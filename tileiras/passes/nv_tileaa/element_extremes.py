@@ -61,7 +61,7 @@ class _Elements(OpBuilder):
         operands = [*loop.operands[:3], *(starts[number] for number in kept)]
         made = self.emit(aa.ForOp, operands, types, loop.properties, [Region(body)])
         made.attributes.update(loop.attributes)
-        results = dict(zip(kept, made.results, strict=True))
+        results: dict[int, SSAValue] = dict(zip(kept, made.results, strict=True))
         for each in self.extremes:
             results |= self._behind(each, results)
         block = required(loop.parent_block(), "a loop stands in no block")

@@ -16,7 +16,7 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
-from tileiras.planning.access import plan_pointer_access, plan_view_access
+from tileiras.planning.access import LINE_BYTES, plan_pointer_access, plan_view_access
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.cta import CtaPlan
 
@@ -43,6 +43,12 @@ EIGHT_WARPS_OF_COLUMNS_FROM = 4096
 8, tiles of 64x64 and 32x128: 65536x2048 f16 134 and 110, 267 and 215; 32768x1024 f32 69.6 and 63.8,
 137 and 120; 2048x65536 f32 120.6 and 122.9, 120.2 and 120.3. Along rows, of which there are many:
 65536x8192 f16, tiles of 1x4096, 278 and 314; cross entropy of 16384x4096 107 and 112.
+"""
+EIGHT_WARPS_OF_LINES_FROM = 2048
+"""Policy: the same where rows fill lines of the caches. us on one H200 with 4 and 8, tiles of
+32x64: argmax of 8192x8192 f16 35.7 and 34.4, f32 66.7 and 64.1, of 2048x65536 70.6 and 65.8, 131
+and 126; sums f16 37.5 and 38.8, f32 74.8 and 67.2; argmax f16 64x32, of half lines, 35.8 and 38.2
+(decision 0085).
 """
 SIXTEEN_WARPS_FROM = 65536
 """Policy: larger tiles get more warps, so that a tile of f32 takes at most 128 registers of a
@@ -132,6 +138,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     if any(
         only_combines_tiles(op, EIGHT_STREAMING_WARPS_FROM)
         or adds_up_columns(op)
+        or _adds_up_lines(op)
         or _scans_rows_in_pairs(op)
         for op in operations
     ):
@@ -266,6 +273,21 @@ def adds_up_columns(op: Operation, least: int = EIGHT_WARPS_OF_COLUMNS_FROM) -> 
         for view in views
         for dim in reduced
     )
+
+
+def _adds_up_lines(op: Operation) -> bool:
+    """Whether a loop combines rows of tiles, all of which fill lines of the caches."""
+    if not isinstance(op, aa.ForOp) or not adds_up_columns(op, EIGHT_WARPS_OF_LINES_FROM):
+        return False
+    loads = [o for o in op.body.block.ops if isinstance(o, aa.TiledLoadOp | aa.ReadStageOp)]
+    return all(_row_bytes(load.view) >= LINE_BYTES for load in loads)
+
+
+def _row_bytes(view: SSAValue) -> int:
+    """Bytes that lie side by side in memory of each tile of a view."""
+    type = view_type_of(view)
+    runs = [n for n, dim in zip(type.tile_shape, type.dim_map) if type.memref.strides[dim] == 1]
+    return max(runs, default=1) * storage_bytes(type.memref.element_type)
 
 
 def _for_reading_again(func: aa.FuncOp) -> int:

@@ -393,6 +393,7 @@ def file_names_say_what_is_inside(path: Path) -> None:
 
 LOOKS_AT_CODE: dict[str, str] = {
     "passes/cuda_tile/test_hoist_views.py": "compares the code of two texts",
+    "passes/nv_tileaa/test_carried_extremes.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_coarsen_locks.py": "asks whether there is room for what is sent",
     "passes/nv_tileaa/test_divided_columns.py": "runs the code in the PTX machine",
     "passes/nv_tileaa/test_insert_ocg_knobs.py": "hints are for ptxas, which reads them there",

@@ -33,7 +33,8 @@ def find_extremes(ctx: KernelLowering, partial: Partial, axis: int, kind: str) -
     bits = [bit for bit in axis_bits(layout, axis) if bit.unit == "register"]
     moving = sum(1 << bit.bit for bit in bits)
     kept = [r for r in range(layout.in_size("register")) if not r & moving]
-    if len(kept) > int(os.environ.get('X_KEPT','1')):
+    from tileiras.dialects.llvm.types import bit_width, scalar_of
+    if len(kept) > 1 or (len(_parts(bits)) <= int(os.environ.get('X_WIDE','0')) and bit_width(scalar_of(numbers.type))>=32):
         extreme, offset = _by_chains(ctx.b, numbers, kept, _parts(bits), kind)
         for bit in sorted(bits, key=lambda bit: -bit.bit):
             layout = without_register_bit(layout, bit.bit)

@@ -66,11 +66,12 @@ CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
 BYTES_DOWN_COLUMNS = 48 * 1024
 """Policy: bytes on their way of one of them."""
-LEAST_DOWN_COLUMNS = 4 * 1024
+LEAST_DOWN_COLUMNS = 2 * 1024
 """Policy: bytes that a loop loads in an iteration to combine rows: a grid may have so few tile
-blocks that each is alone on its SM. us on one H200, with as many iterations ahead as for others and
-as for one alone: sums of the columns of 8192x8192 f16, tiles of 32x64 41.3 and 37.5, 64x32 63 and
-46, 16x64 34.7 and 41.4; f32 16x64 74.1 and 68.2, 16x128 83.7 and 70.1 (decision 0085).
+blocks that each is alone on its SM. Twice as many where the CTAs of a cluster divide the loop. us
+on one H200, with as many iterations ahead as for others and as for one alone: sums of the columns
+of 8192x8192 f16, in clusters, tiles of 32x64 41.3 and 37.5, 64x32 63 and 46, 16x64 34.2 and 41.4;
+f32 16x128 83.7 and 70.1; argmax f16 16x64 65.5 and 45.9 (decision 0085).
 """
 LEAST_COPY_BITS = 32
 """Fixed: cp.async copies 4, 8 or 16 bytes."""
@@ -166,7 +167,8 @@ class _SharedMemory:
         counts = range(most if _is_asked_for(func) else 1, most + 1)
         each = partial(self._each, taken + self.least)
         each_time = sum(stage_bytes(load, costs.threads) for load in loads)
-        is_alone = adds_up_columns(loop, 1) and each_time >= LEAST_DOWN_COLUMNS
+        least = LEAST_DOWN_COLUMNS * (2 if func.cluster_size > 1 else 1)
+        is_alone = adds_up_columns(loop, 1) and each_time >= least
         streams = only_combines_tiles(loop) or is_alone
         if streams and not waits_in_registers(loop, loads, costs):
             is_divided = func.cluster_size > 1 and func.clustered is None

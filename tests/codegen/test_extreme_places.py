@@ -121,6 +121,28 @@ def test_first_place_of_the_extreme(shape, dim, type, wanted):
     check(argument_kernel(type, shape, dim, wanted), awkward(type, shape, dim), dim)
 
 
+@pytest.mark.parametrize("type", [f32, f16])
+@pytest.mark.parametrize(
+    "numbers", [{}, {12345: 1.0}, {7: -np.inf, 9: -np.inf}, {0: 0.0, 300: -0.0}]
+)
+def test_many_elements_of_a_thread_are_read_once(numbers, type):
+    """Of NaNs alone the first place is taken; any number wins over them."""
+    data = np.full(32768, np.nan, NUMPY[type])
+    for place, number in numbers.items():
+        data[place] = number
+    check(argument_kernel(type, data.shape, 0, GREATER), data, 0)
+
+
+@pytest.mark.parametrize(
+    ("type", "size", "steps"),
+    [(f32, 32768, 15), (i32, 32768, 15), (f16, 16384, 7), (f32, 16384, 0), (i32, 2048, 0)],
+)
+def test_few_words_are_there_at_once(type, size, steps):
+    """Others are compared with what the lanes have so far, step by step."""
+    text = check(argument_kernel(type, (size,), 0, LESS), awkward(type, (size,), 0), 0)
+    assert text.count('predicate = "ne"' if type == i32 else 'predicate = "une"') == steps
+
+
 @pytest.mark.parametrize(
     ("type", "wanted", "name"),
     [(f32, GREATER, "maxnum"), (f16, LESS, "minnum"), (i32, GREATER, "smax")],

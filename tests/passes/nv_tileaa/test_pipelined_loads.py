@@ -289,7 +289,9 @@ def test_large_tiles_that_are_only_combined_have_eight_warps(height: int, warps:
     assert plan_cta(func, get_target("sm_90")).num_warps == warps
 
 
-@pytest.mark.parametrize(("height", "dim", "warps"), [(32, 0, 8), (32, 1, 4), (16, 0, 8), (8, 0, 4)])
+@pytest.mark.parametrize(
+    ("height", "dim", "warps"), [(32, 0, 8), (32, 1, 4), (16, 0, 8), (8, 0, 4)]
+)
 def test_sums_of_columns_have_eight_warps_earlier(height: int, dim: int, warps: int) -> None:
     """Grids of columns are small; of rows there are many."""
     size = 128 if dim == 0 else height

@@ -24,7 +24,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.cuda_tile.types import TileType
 
 BOOL, INT, FLOAT = TileType(i1), TileType(i32), TileType(f32)
-SHAPE = (4, 1024)
+SHAPE = (4, 4096)
 QUICK = 2 * 5
 """Shuffles of two operands over 32 lanes, once for all that a thread has of a row."""
 

@@ -52,8 +52,9 @@ class JoinIterationsPass(IrPass):
     added in another order. Loops that carry the extremes of rows or columns, and their places, keep
     an extreme of each element of a tile and the iteration that it is of: two or three instructions
     an element and nothing to wait for; what is left of rows is reduced behind the loop. Numbers and
-    places are the same. Loops that scan tiles compute two iterations side by side, in the same
-    order, so that one works while the other one waits.
+    places are the same: extremes start at no NaN, and the first of equal ones is kept. Loops that
+    scan tiles compute two iterations side by side, in the same order, so that one works while the
+    other one waits.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
              for %j { %m2 = max(%m, %x);  %l2 = %l * exp(%m - %m2) + exp(%x - %m2) } of 1024 columns
@@ -69,8 +70,7 @@ class JoinIterationsPass(IrPass):
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
              of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
              rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
-             columns that lie apart in memory, or whose maxima and sums are used otherwise; extremes
-             that start at NaN, and of which not the first place is kept
+             columns that lie apart in memory, or whose maxima and sums are used otherwise
     """
 
     name = "join-iterations"

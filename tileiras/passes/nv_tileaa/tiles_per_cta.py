@@ -181,7 +181,9 @@ def _joined(func: aa.FuncOp, found: TwoTiles, target: GpuTarget) -> aa.FuncOp | 
             return None
     if changed is None:
         return None
-    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
+    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds", Way.LISTS: "rounds"}.get(
+        way, "blocks"
+    )
     changed.properties["two_tiles"] = StringAttr(how)
     return changed
 
@@ -199,6 +201,12 @@ def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
     from tileiras.planning.tile_scheduler.two_tiles import Way, tile_loop
 
+    if way is Way.LISTS:
+        from tileiras.passes.nv_tileaa.two_tiles_of_lists import TwoTilesOfLists
+        from tileiras.planning.tile_scheduler.list_walk import list_walk
+
+        walk = list_walk(changed)
+        return walk is not None and TwoTilesOfLists(walk).join()
     loop = tile_loop(changed)
     if loop is None:
         from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
@@ -245,7 +253,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, way: Way) -> bool:
     from tileiras.planning.resources.stages import has_more_stages_without
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    is_in_rounds = way is Way.ROUNDS
+    is_in_rounds = way in (Way.ROUNDS, Way.LISTS)
     found = common_tile(plan)
     if found is None:
         return False

@@ -2,11 +2,11 @@
 
     for %g in the list iter_args(%e = 0, %t = program_id) {
       %u = %e + tiles of array %g
-      %t' = loop iter_args(%i = %t) { if %i >= %e and %i < %u {} else { break %i }
+      %t' = loop iter_args(%i = %t) { if %i < %u {} else { break %i }
                                       pre(%i); for %k { body }; post(%i); continue %i + %step }
       continue %u, %t' }
 
-A tile block begins with the tile of its own number, and tile `%i` is the same work for whoever does
+The loop may ask for `%i >= %e`, too, which holds always. A tile block begins with the tile of its own number, and tile `%i` is the same work for whoever does
 it: so neighbours may exchange tiles (`passes/nv_tileaa/two_tiles_of_lists.py`).
 """
 
@@ -97,8 +97,8 @@ def _walk_of(
     test = operations[place] if place is not None else None
     if place is None or not isinstance(test, aa.IfOp):
         return None
-    bounds = _bounds(test.condition, counter)
-    if bounds is None or not _follow_each_other(groups, bounds):
+    bounds = _bounds(groups, test.condition, counter)
+    if bounds is None:
         return None
     body = operations[place + 1 :]
     if any(isinstance(inner, aa.ReturnOp | aa.BreakOp) for op in body for inner in op.walk()):
@@ -128,21 +128,36 @@ def _leaves(op: Operation, tiles: aa.LoopOp) -> bool:
             return False
 
 
-def _bounds(condition: SSAValue, counter: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """`%e` and `%n` of `counter >= %e and counter < %e + %n`."""
+def _bounds(
+    groups: aa.ForOp, condition: SSAValue, counter: SSAValue
+) -> tuple[SSAValue, SSAValue] | None:
+    """`%e` and `%n` of `counter < %e + %n`, which may be asked only where `counter >= %e`."""
+    less, first = condition, None
     both = condition.owner
-    if not isinstance(both, aa.IfOp) or not both.else_region.blocks:
+    if isinstance(both, aa.IfOp):
+        less, first = _less_of(both, counter) or (None, None)
+        if first is None:
+            return None
+    end = _compared(less, ComparisonPredicate.LESS_THAN, counter) if less is not None else None
+    total = end.owner if end is not None else None
+    if not isinstance(total, aa.AddIOp):
         return None
-    yields = [region.block.last_op for region in (both.then_region, both.else_region)]
-    if not all(isinstance(op, aa.YieldOp) and len(op.operands) == 1 for op in yields):
+    ways = (tuple(total.operands), tuple(reversed(total.operands)))
+    return next(
+        ((e, n) for e, n in ways if first in (None, e) and _follow_each_other(groups, e, n)), None
+    )
+
+
+def _less_of(both: aa.IfOp, counter: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+    """What is asked where a counter is not less than a value, which comes second."""
+    if not both.else_region.blocks:
         return None
-    [less, otherwise] = [op.operands[0] for op in yields if op is not None]
-    if otherwise is not both.condition or not both.then_region.is_ancestor(less.owner):
+    ends = [region.block.last_op for region in (both.then_region, both.else_region)]
+    if not all(isinstance(op, aa.YieldOp) and len(op.operands) == 1 for op in ends):
         return None
+    [less, otherwise] = [op.operands[0] for op in ends if op is not None]
     first = _compared(both.condition, ComparisonPredicate.GREATER_THAN_OR_EQUAL, counter)
-    end = _compared(less, ComparisonPredicate.LESS_THAN, counter)
-    count = _addend(end, first) if first is not None and end is not None else None
-    return (first, count) if first is not None and count is not None else None
+    return (less, first) if otherwise is both.condition and first is not None else None
 
 
 def _compared(value: SSAValue, how: ComparisonPredicate, counter: SSAValue) -> SSAValue | None:
@@ -157,29 +172,27 @@ def _compared(value: SSAValue, how: ComparisonPredicate, counter: SSAValue) -> S
 def _addend(total: SSAValue, value: SSAValue) -> SSAValue | None:
     """What is added to a value."""
     op = total.owner
-    if not isinstance(op, aa.AddIOp):
+    if not isinstance(op, aa.AddIOp) or value not in op.operands:
         return None
     lhs, rhs = op.operands
-    if lhs is value:
-        return rhs
-    return lhs if rhs is value else None
+    return rhs if lhs is value else lhs
 
 
-def _follow_each_other(groups: aa.ForOp, bounds: tuple[SSAValue, SSAValue]) -> bool:
+def _follow_each_other(groups: aa.ForOp, first: SSAValue, count: SSAValue) -> bool:
     """Whether an array's first tile follows the last one of the array before; the first is 0.
 
     Then no tile block is ever before the first tile of an array.
     """
-    first, count = bounds
     block = groups.body.block
     if not isinstance(first, BlockArgument) or first.block is not block or not first.index:
         return False
     end = block.last_op
-    if end is None or count.owner is block or constant_scalar(groups.init_values[first.index - 1]) != 0:
+    if end is None or constant_scalar(groups.init_values[first.index - 1]) != 0:
         return False
-    makers = count.owner
-    is_outside = not isinstance(makers, Operation) or makers.parent_block() is block
-    return is_outside and _addend(end.operands[first.index - 1], first) is count
+    maker = count.owner
+    if isinstance(maker, Operation) and maker.parent_block() is not block:
+        return False
+    return _addend(end.operands[first.index - 1], first) is count
 
 
 def _is_positive(step: SSAValue) -> bool:

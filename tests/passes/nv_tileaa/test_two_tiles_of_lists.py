@@ -33,13 +33,13 @@ def changed(*pairs: tuple[str, str]) -> str:
 @pytest.mark.parametrize("test", [TEST, BOTH], ids=["less", "both"])
 def test_two_tiles_of_neighbours_are_computed_at_once(test: str) -> None:
     func = placed(changed((TEST, test)))
-    assert func.two_tiles is not None and func.two_tiles.data == "rounds"
+    assert func.two_tiles is not None and func.two_tiles.data == "lists"
     both = [op for op in func.walk() if isinstance(op, wg.WgmmaDotsOp)]
     alone = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert len(both) == 1, "with an operand in common"
     assert len(alone) == 3, "one after the other, and without a second one"
     walks = [op for op in func.walk() if isinstance(op, aa.LoopOp)]
-    assert all([str(value.type) for value in op.results].count("i32") == 2 for op in walks)
+    assert all([str(value.type) for value in op.results].count("i32") == 3 for op in walks)
 
 
 @pytest.mark.parametrize(

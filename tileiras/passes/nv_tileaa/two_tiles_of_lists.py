@@ -11,9 +11,10 @@ does a(j) and b(j) at once where j is even, the second one where it is odd:
                else { tile(whichever is one) }
                those that were go on by 2 * %s } }
 
-If a(j), b(j) of an even j are the last ones, each tile block does one of them: `%x`, the tile b(j)
-that the first one leaves, is what the second one does last. Whether they are the last ones is known
-as soon as the last array is. A tile block without a neighbour has its own tiles, as before.
+If no a(j + 1) is known to follow an even j, each tile block does one of a(j) and b(j): the first one
+leaves b(j), and the second one takes it, after its own tiles of that array. Known are the sizes of
+two arrays, this one and the next: so nobody does two tiles in a grid that is as large as the list.
+A tile block without a neighbour has its own tiles, as before.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class _Numbers:
     first: SSAValue
     second: SSAValue
     step: SSAValue
+    none: SSAValue
+    """What is the number of no tile."""
     leaves: SSAValue
     """i1: whether it is the first one of two neighbours, which may leave a last tile."""
     takes: SSAValue
@@ -51,13 +54,15 @@ class _Numbers:
 
 @dataclass(frozen=True)
 class _Turn:
-    """An iteration: which tiles are there, and which may be gone on from."""
+    """An iteration: whether there are tiles, which, and which numbers have been passed."""
 
     exists: SSAValue
     both: SSAValue
     one: SSAValue
     has_first: SSAValue
     has_second: SSAValue
+    taken: SSAValue
+    """The tile that the neighbour has left last."""
 
 
 class TwoTilesOfLists(TwoTilesOfLoop):
@@ -75,17 +80,17 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         numbers = self._numbers()
         builder.put_before(groups)
         source = groups.body.block
-        second = source.insert_arg(i32, len(source.args))
+        more = [source.insert_arg(i32, len(source.args)) for _ in range(2)]
         builder.location = tiles.location
         builder.block = Block()
-        is_last = self._is_last_array()
+        known = self._known_end()
         builder.put_before(tiles)
-        body = self._iterations(numbers, is_last)
+        body = self._iterations(numbers, known)
         if body is None:
             return False
         made = aa.LoopOp.create(
-            operands=[*tiles.init_values, second],
-            result_types=[*(result.type for result in tiles.results), i32],
+            operands=[*tiles.init_values, *more],
+            result_types=[*(result.type for result in tiles.results), *(arg.type for arg in more)],
             properties=dict(tiles.properties),
             regions=[Region(body)],
             location=tiles.location,
@@ -94,7 +99,7 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         end = source.last_op
         if end is None:
             raise InternalError("a loop has no end", where="tiles-per-cta")
-        end.operands = [*end.operands, made.results[-1]]
+        end.operands = [*end.operands, *made.results[-len(more) :]]
         self._rebuild_groups(numbers)
         self.loop.erase()
         return True
@@ -114,29 +119,39 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         pair = builder.binary(aa.AddIOp, even, ahead)
         after = builder.binary(aa.AddIOp, pair, builder.integer(1, i32))
         twice = builder.scaled(walk.step, TILES)
+        none = builder.integer(_FAR, i32)
         return _Numbers(
             self._select(has_partner, pair, mine),
-            self._select(has_partner, after, builder.integer(_FAR, i32)),
+            self._select(has_partner, after, none),
             self._select(has_partner, twice, walk.step),
+            none,
             self._and(has_partner, is_even),
             self._and(has_partner, is_odd),
         )
 
-    def _is_last_array(self) -> SSAValue:
-        """i1: whether the loop over the list ends after this iteration."""
-        groups = self.walk.groups
-        following = self.builder.binary(aa.AddIOp, groups.body.block.args[0], groups.step)
-        more = ComparisonPredicate.GREATER_THAN_OR_EQUAL
-        return self._compare(more, following, groups.upper_bound)
+    def _known_end(self) -> SSAValue:
+        """The end of what is known of the list's tiles: those of this array and the next one."""
+        builder, walk = self.builder, self.walk
+        number, groups = walk.groups.body.block.args[0], walk.groups
+        following = builder.binary(aa.AddIOp, number, groups.step)
+        has_next = self._compare(ComparisonPredicate.LESS_THAN, following, groups.upper_bound)
+        values: dict[SSAValue, SSAValue] = {number: self._select(has_next, following, number)}
+        for op in walk.counting:
+            builder.block.add_op(op.clone(values))
+        count = values.get(walk.count, walk.count)
+        count = self._select(has_next, count, builder.integer(0, i32))
+        end = builder.binary(aa.AddIOp, walk.first, walk.count)
+        return builder.binary(aa.AddIOp, end, count)
 
-    def _iterations(self, numbers: _Numbers, is_last: SSAValue) -> Block | None:
+    def _iterations(self, numbers: _Numbers, known: SSAValue) -> Block | None:
         """The body of the loop over tiles."""
         walk, builder = self.walk, self.builder
         types = [arg.type for arg in walk.tiles.body.block.args]
-        builder.block = body = Block(arg_types=[*types, i32])
-        tokens = [arg for n, arg in enumerate(body.args[:-1]) if n != walk.number]
-        first, second = body.args[walk.number], body.args[-1]
-        turn = self._turn(numbers, is_last, first, second)
+        builder.block = body = Block(arg_types=[*types, i32, i32])
+        own, second, taken = body.args[: len(types)], *body.args[len(types) :]
+        tokens = [arg for n, arg in enumerate(own) if n != walk.number]
+        first = own[walk.number]
+        turn = self._turn(numbers, known, first, second, taken)
         stay, leave = Block(), Block()
         stay.add_op(aa.YieldOp.create(location=builder.location))
         leave.add_op(aa.BreakOp.create(operands=body.args, location=builder.location))
@@ -151,40 +166,43 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         made = builder.emit(aa.IfOp, [turn.both], [t.type for t in tokens], {}, regions)
         handed = list(made.results)
         handed.insert(walk.number, self._go_on(first, turn.has_first, numbers))
-        builder.emit(aa.ContinueOp, [*handed, self._go_on(second, turn.has_second, numbers)])
+        handed += [self._go_on(second, turn.has_second, numbers), turn.taken]
+        builder.emit(aa.ContinueOp, handed)
         return body
 
     def _turn(
-        self, numbers: _Numbers, is_last: SSAValue, first: SSAValue, second: SSAValue
+        self,
+        numbers: _Numbers,
+        known: SSAValue,
+        first: SSAValue,
+        second: SSAValue,
+        taken: SSAValue,
     ) -> _Turn:
         """Which of two tiles belong to an array, and whether the second one is left or taken."""
         builder, walk = self.builder, self.walk
         end = builder.binary(aa.AddIOp, walk.first, walk.count)
         has_first, has_second = (self._is_in(number, end) for number in (first, second))
-        step_less = builder.binary(aa.SubIOp, walk.step, builder.integer(1, i32))
-        left = self._and(has_second, self._is_of_last(second, step_less, end, is_last))
-        left = self._and(left, numbers.leaves)
+        left = self._and(self._is_last(second, known), numbers.leaves)
         keeps = self._and(has_second, self._not(left))
         behind = builder.binary(aa.SubIOp, second, walk.step)
-        none = self._not(self._or(has_first, has_second))
-        takes = self._and(self._is_in(behind, end), self._and(none, numbers.takes))
-        takes = self._and(takes, self._is_of_last(behind, step_less, end, is_last))
+        is_left = self._and(self._is_in(behind, end), self._is_last(behind, known))
+        is_new = self._compare(ComparisonPredicate.NOT_EQUAL, behind, taken)
+        is_free = self._and(self._not(self._or(has_first, has_second)), numbers.takes)
+        takes = self._and(self._and(is_left, is_new), is_free)
         alone = self._select(keeps, second, behind)
         return _Turn(
             self._or(self._or(has_first, keeps), takes),
             self._and(has_first, keeps),
             self._select(has_first, first, alone),
             has_first,
-            self._or(has_second, takes),
+            has_second,
+            self._select(takes, behind, taken),
         )
 
-    def _is_of_last(
-        self, number: SSAValue, step_less: SSAValue, end: SSAValue, is_last: SSAValue
-    ) -> SSAValue:
-        """Whether the neighbours have no tiles behind this one, which is a second one."""
-        following = self.builder.binary(aa.AddIOp, number, step_less)
-        more = ComparisonPredicate.GREATER_THAN_OR_EQUAL
-        return self._and(is_last, self._compare(more, following, end))
+    def _is_last(self, number: SSAValue, known: SSAValue) -> SSAValue:
+        """Whether the neighbours are not known to have tiles behind a second one."""
+        following = self.builder.binary(aa.AddIOp, number, self.walk.step)
+        return self._compare(ComparisonPredicate.GREATER_THAN, following, known)
 
     def _is_in(self, number: SSAValue, end: SSAValue) -> SSAValue:
         """Whether a tile belongs to the array."""
@@ -203,11 +221,12 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         groups, carried = self.walk.groups, self.walk.carried
         inits = list(groups.init_values)
         inits[carried] = numbers.first
+        inits += [numbers.second, numbers.none]
         body = groups.body.block
         groups.body.detach_block(body)
         made = aa.ForOp.create(
-            operands=[groups.lower_bound, groups.upper_bound, groups.step, *inits, numbers.second],
-            result_types=[*(result.type for result in groups.results), i32],
+            operands=[groups.lower_bound, groups.upper_bound, groups.step, *inits],
+            result_types=[value.type for value in inits],
             properties=dict(groups.properties),
             regions=[Region(body)],
             location=groups.location,

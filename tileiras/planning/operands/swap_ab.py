@@ -28,7 +28,11 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.operands.tma_stores import is_in_loop
-from tileiras.planning.operands.uniform import differing_indices, may_be_uniform
+from tileiras.planning.operands.uniform import (
+    USUALLY_COMMON,
+    differing_indices,
+    may_be_uniform,
+)
 from tileiras.planning.resources.cta import MOST_WARPGROUPS, ROWS_PER_WARPGROUP
 from tileiras.planning.resources.stage_groups import stage_groups
 
@@ -151,6 +155,8 @@ def variation_rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     """How often neighbouring tiles load different tiles."""
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
         return VariationRate.OFTEN
+    if USUALLY_COMMON in second.attributes:
+        return VariationRate.NEVER
     return rate_of([index for index, _ in differing_indices(first, second)])
 
 
@@ -172,7 +178,7 @@ def _rate_of(value: SSAValue, known: dict[SSAValue, VariationRate]) -> Variation
     known[value] = VariationRate.NEVER
     if not isinstance(value, OpResult):
         is_counter = isinstance(value, BlockArgument) and isinstance(
-            value.owner.parent_op(), aa.ForOp
+            value.owner.parent_op(), aa.ForOp | aa.LoopOp
         )
         known[value] = VariationRate.OFTEN if is_counter else VariationRate.NEVER
         return known[value]

@@ -11,10 +11,11 @@ does a(j) and b(j) at once where j is even, the second one where it is odd:
                else { tile(whichever is one) }
                those that were go on by 2 * %s } }
 
-If no a(j + 1) is known to follow an even j, each tile block does one of a(j) and b(j): the first one
-leaves b(j), and the second one takes it, after its own tiles of that array. Known are the sizes of
-two arrays, this one and the next: so nobody does two tiles in a grid that is as large as the list.
-A tile block without a neighbour has its own tiles, as before.
+If no a(j + 1) follows an even j, each tile block does one of a(j) and b(j): the first one leaves
+b(j), and the second one takes it, behind its own tiles of that array. How many tiles the list has
+nobody knows before the last array. So it is estimated, by both from the same numbers: arrays behind
+this one are taken to be as large as the next one. A tile block without a neighbour has its own
+tiles, as before.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         more = [source.insert_arg(i32, len(source.args)) for _ in range(2)]
         builder.location = tiles.location
         builder.block = Block()
-        known = self._known_end()
+        end = self._expected_end()
         builder.put_before(tiles)
-        body = self._iterations(numbers, known)
+        body = self._iterations(numbers, end)
         if body is None:
             return False
         made = aa.LoopOp.create(
@@ -129,8 +130,8 @@ class TwoTilesOfLists(TwoTilesOfLoop):
             self._and(has_partner, is_odd),
         )
 
-    def _known_end(self) -> SSAValue:
-        """The end of what is known of the list's tiles: those of this array and the next one."""
+    def _expected_end(self) -> SSAValue:
+        """The end of the list's tiles, if all arrays behind this one are as large as the next."""
         builder, walk = self.builder, self.walk
         number, groups = walk.groups.body.block.args[0], walk.groups
         following = builder.binary(aa.AddIOp, number, groups.step)
@@ -138,12 +139,13 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         values: dict[SSAValue, SSAValue] = {number: self._select(has_next, following, number)}
         for op in walk.counting:
             builder.block.add_op(op.clone(values))
-        count = values.get(walk.count, walk.count)
-        count = self._select(has_next, count, builder.integer(0, i32))
+        rest = builder.binary(aa.SubIOp, groups.upper_bound, following)
+        more = builder.binary(aa.MulIOp, values.get(walk.count, walk.count), rest)
+        more = self._select(has_next, more, builder.integer(0, i32))
         end = builder.binary(aa.AddIOp, walk.first, walk.count)
-        return builder.binary(aa.AddIOp, end, count)
+        return builder.binary(aa.AddIOp, end, more)
 
-    def _iterations(self, numbers: _Numbers, known: SSAValue) -> Block | None:
+    def _iterations(self, numbers: _Numbers, expected: SSAValue) -> Block | None:
         """The body of the loop over tiles."""
         walk, builder = self.walk, self.builder
         types = [arg.type for arg in walk.tiles.body.block.args]
@@ -151,7 +153,7 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         own, second, taken = body.args[: len(types)], *body.args[len(types) :]
         tokens = [arg for n, arg in enumerate(own) if n != walk.number]
         first = own[walk.number]
-        turn = self._turn(numbers, known, first, second, taken)
+        turn = self._turn(numbers, expected, first, second, taken)
         stay, leave = Block(), Block()
         stay.add_op(aa.YieldOp.create(location=builder.location))
         leave.add_op(aa.BreakOp.create(operands=body.args, location=builder.location))
@@ -173,7 +175,7 @@ class TwoTilesOfLists(TwoTilesOfLoop):
     def _turn(
         self,
         numbers: _Numbers,
-        known: SSAValue,
+        expected: SSAValue,
         first: SSAValue,
         second: SSAValue,
         taken: SSAValue,
@@ -182,10 +184,10 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         builder, walk = self.builder, self.walk
         end = builder.binary(aa.AddIOp, walk.first, walk.count)
         has_first, has_second = (self._is_in(number, end) for number in (first, second))
-        left = self._and(self._is_last(second, known), numbers.leaves)
+        left = self._and(self._is_last(second, expected), numbers.leaves)
         keeps = self._and(has_second, self._not(left))
         behind = builder.binary(aa.SubIOp, second, walk.step)
-        is_left = self._and(self._is_in(behind, end), self._is_last(behind, known))
+        is_left = self._and(self._is_in(behind, end), self._is_last(behind, expected))
         is_new = self._compare(ComparisonPredicate.NOT_EQUAL, behind, taken)
         is_free = self._and(self._not(self._or(has_first, has_second)), numbers.takes)
         takes = self._and(self._and(is_left, is_new), is_free)
@@ -199,10 +201,10 @@ class TwoTilesOfLists(TwoTilesOfLoop):
             self._select(takes, behind, taken),
         )
 
-    def _is_last(self, number: SSAValue, known: SSAValue) -> SSAValue:
-        """Whether the neighbours are not known to have tiles behind a second one."""
+    def _is_last(self, number: SSAValue, expected: SSAValue) -> SSAValue:
+        """Whether the neighbours are expected to have no tiles behind a second one."""
         following = self.builder.binary(aa.AddIOp, number, self.walk.step)
-        return self._compare(ComparisonPredicate.GREATER_THAN, following, known)
+        return self._compare(ComparisonPredicate.GREATER_THAN, following, expected)
 
     def _is_in(self, number: SSAValue, end: SSAValue) -> SSAValue:
         """Whether a tile belongs to the array."""

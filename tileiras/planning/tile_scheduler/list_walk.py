@@ -114,7 +114,7 @@ def _walk_of(
         return None
     first, count = bounds
     counting = _counting(groups, count)
-    if counting is None or groups.unsigned_cmp is not None:
+    if counting is None or groups.unsigned_cmp is not None or constant_scalar(groups.step) != 1:
         return None
     return ListWalk(
         groups, tiles, start, carried, number, first, count, counting, step, tuple(body)

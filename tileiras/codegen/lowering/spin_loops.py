@@ -126,11 +126,18 @@ def lower_spin_loop(ctx: KernelLowering, loop: aa.LoopOp, lower_block: LowerBloc
 
 
 def _after_a_nap(ctx: KernelLowering, head: Block) -> Callable[[Sequence[SSAValue]], None]:
-    """What starts the next round: a pause, so that the memory serves who holds the lock."""
+    """What starts the next round: a pause, so that the memory serves who holds the lock.
+
+    None where one CTA of a cluster waits for all: a GPU has room for few clusters, and a pause of
+    theirs comes between two of them that take turns.
+    """
     sleep = head.args[0]
 
     def next_iteration(values: Sequence[SSAValue]) -> None:
         b = ctx.b
+        if ctx.cluster_size > 1:
+            b.br(head, [sleep, *values])
+            return
         b.inline_asm("nanosleep.u32 $0;", "r", None, [sleep], side_effects=True)
         doubled = b.shl(sleep, b.i32(1))
         limit = b.i32(LONGEST_SLEEP)

@@ -65,7 +65,7 @@ def test_an_array_of_all_groups_has_one_map(common: str) -> None:
 def test_neighbours_exchange_tiles(blocks: int) -> None:
     """Pairs within groups and between them, tiles that are left, one without a neighbour."""
     source = grouped_lists((64, 64, 64))
-    assert 'two_tiles = "lists"' in text_of(source, "nv_tileaa")
+    assert 'two_tiles = "rounds"' in text_of(source, "nv_tileaa")
     for number, sizes in enumerate(WALKS):
         groups = make_groups(sizes, seed=number)
         run_ptx(text_of(source), groups.arguments(), (blocks, 1, 1))

@@ -33,7 +33,7 @@ def changed(*pairs: tuple[str, str]) -> str:
 @pytest.mark.parametrize("test", [TEST, BOTH], ids=["less", "both"])
 def test_two_tiles_of_neighbours_are_computed_at_once(test: str) -> None:
     func = placed(changed((TEST, test)))
-    assert func.two_tiles is not None and func.two_tiles.data == "lists"
+    assert func.two_tiles is not None and func.two_tiles.data == "rounds"
     both = [op for op in func.walk() if isinstance(op, wg.WgmmaDotsOp)]
     alone = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert len(both) == 1, "with an operand in common"

@@ -181,7 +181,7 @@ def _joined(func: aa.FuncOp, found: TwoTiles, target: GpuTarget) -> aa.FuncOp | 
             return None
     if changed is None:
         return None
-    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds", Way.LISTS: "lists"}.get(
+    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds", Way.LISTS: "rounds"}.get(
         way, "blocks"
     )
     changed.properties["two_tiles"] = StringAttr(how)

@@ -14,7 +14,7 @@ does a(j) and b(j) at once where j is even, the second one where it is odd:
 If no a(j + 1) follows an even j, each tile block does one of a(j) and b(j): the first one leaves
 b(j), and the second one takes it, behind its own tiles of that array. How many tiles the list has
 nobody knows before the last array. So it is estimated, by both from the same numbers: arrays behind
-this one are taken to be as large as the next one. A tile block without a neighbour has its own
+this one are taken to be as large. A tile block without a neighbour has its own
 tiles, as before.
 """
 
@@ -131,19 +131,12 @@ class TwoTilesOfLists(TwoTilesOfLoop):
         )
 
     def _expected_end(self) -> SSAValue:
-        """The end of the list's tiles, if all arrays behind this one are as large as the next."""
+        """The end of the list's tiles, if all arrays behind this one are as large."""
         builder, walk = self.builder, self.walk
         number, groups = walk.groups.body.block.args[0], walk.groups
-        following = builder.binary(aa.AddIOp, number, groups.step)
-        has_next = self._compare(ComparisonPredicate.LESS_THAN, following, groups.upper_bound)
-        values: dict[SSAValue, SSAValue] = {number: self._select(has_next, following, number)}
-        for op in walk.counting:
-            builder.block.add_op(op.clone(values))
-        rest = builder.binary(aa.SubIOp, groups.upper_bound, following)
-        more = builder.binary(aa.MulIOp, values.get(walk.count, walk.count), rest)
-        more = self._select(has_next, more, builder.integer(0, i32))
-        end = builder.binary(aa.AddIOp, walk.first, walk.count)
-        return builder.binary(aa.AddIOp, end, more)
+        arrays = builder.binary(aa.SubIOp, groups.upper_bound, number)
+        count = builder.binary(aa.MulIOp, walk.count, arrays)
+        return builder.binary(aa.AddIOp, walk.first, count)
 
     def _iterations(self, numbers: _Numbers, expected: SSAValue) -> Block | None:
         """The body of the loop over tiles."""

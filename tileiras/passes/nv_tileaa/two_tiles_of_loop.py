@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType, UnitAttr, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -19,9 +19,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.two_tiles import TwoTiles
-from tileiras.planning.operands.uniform import USUALLY_COMMON
 from tileiras.planning.tile_scheduler.joinable import TILES, product_loop
-from tileiras.planning.tile_scheduler.pair_distance import pair_distance
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,7 @@ class TwoTilesOfLoop(TwoTiles):
         ).results[0]
         both = self._compare(ComparisonPredicate.LESS_THAN, second, limit)
         tokens = list(body.args[1:])
-        pair = self._apart(number, second, rounds.last)
-        branches = [self._two_tiles(pair, tokens), self._one_tile(first, tokens)]
+        branches = [self._two_tiles([number, second], tokens), self._one_tile(first, tokens)]
         if branches[0] is None:
             return False
         types = [token.type for token in tokens]
@@ -78,35 +75,6 @@ class TwoTilesOfLoop(TwoTiles):
         source.erase()
         loop.body.add_block(body)
         return True
-
-    def _apart(self, number: SSAValue, second: SSAValue, last: SSAValue) -> list[SSAValue]:
-        """The tiles of a pair: neighbours, or tiles that have more in common, further apart.
-
-        Of the whole rounds, as far as their tiles are a multiple of twice the distance.
-        """
-        distance = pair_distance(self.loop)
-        if distance.tiles == 1:
-            return [number, second]
-        for load in distance.common:
-            load.attributes[USUALLY_COMMON] = UnitAttr()
-        emit, size = self.builder.emit, TILES * distance.tiles
-        down = {"rounding": RoundingModeAttr(RoundingMode.ZERO), "signedness": self.sign}
-
-        def without_rest(value: SSAValue) -> SSAValue:
-            operands = [value, self._integer(size)]
-            rounds = emit(aa.DivIOp, operands, [value.type], down).results[0]
-            return self.builder.scaled(rounds, size)
-
-        whole, group = without_rest(last), without_rest(number)
-        is_apart = self._compare(ComparisonPredicate.LESS_THAN, number, whole)
-        inside = self.builder.binary(aa.SubIOp, number, group)
-        place = emit(aa.DivIOp, [inside, self._integer(TILES)], [number.type], down).results[0]
-        first = self.builder.binary(aa.AddIOp, group, place)
-        other = self.builder.binary(aa.AddIOp, first, self._integer(distance.tiles))
-        pairs = ((first, number), (other, second))
-        return [
-            emit(aa.SelectOp, [is_apart, *choice], [number.type]).results[0] for choice in pairs
-        ]
 
     def _integer(self, value: int) -> SSAValue:
         """A constant of the type of tile numbers."""

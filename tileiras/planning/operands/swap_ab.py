@@ -28,11 +28,7 @@ from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.operands.tma_stores import is_in_loop
-from tileiras.planning.operands.uniform import (
-    USUALLY_COMMON,
-    differing_indices,
-    may_be_uniform,
-)
+from tileiras.planning.operands.uniform import differing_indices, may_be_uniform
 from tileiras.planning.resources.cta import MOST_WARPGROUPS, ROWS_PER_WARPGROUP
 from tileiras.planning.resources.stage_groups import stage_groups
 
@@ -155,8 +151,6 @@ def variation_rate(first: OperandLoad, second: OperandLoad) -> VariationRate:
     """How often neighbouring tiles load different tiles."""
     if not isinstance(first, aa.TiledLoadOp) or not isinstance(second, aa.TiledLoadOp):
         return VariationRate.OFTEN
-    if USUALLY_COMMON in second.attributes:
-        return VariationRate.NEVER
     return rate_of([index for index, _ in differing_indices(first, second)])
 
 

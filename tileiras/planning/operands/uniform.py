@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 DIFFERS = "differs"
 """On a load of a second tile: it is known to bring another tile than that of the first."""
 
-USUALLY_COMMON = "usually_common"
-"""On a load: it mostly brings the same tile for two tiles that are so far apart."""
-
 
 def may_be_uniform(first: OperandLoad, second: OperandLoad) -> bool:
     """Whether two loads of a two-tile kernel's loop bring the same tile in all iterations or none.

@@ -20,7 +20,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate, Signedness
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.planning.critical_sections import constant_scalar
-from tileiras.planning.tile_scheduler.joinable import is_same_for_both, product_loop
+from tileiras.planning.tile_scheduler.joinable import product_loop
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,6 @@ class ListWalk:
     """The first tile of an array; it begins with 0."""
     count: SSAValue
     """How many tiles an array has."""
-    counting: tuple[Operation, ...]
-    """What that is computed by in the loop over the list: it may be done for any array."""
     step: SSAValue
     body: tuple[Operation, ...]
     """What the loop over tiles does for a tile, its last operation included."""
@@ -113,35 +111,9 @@ def _walk_of(
     if step is None or groups.is_ancestor(step.owner) or not _is_positive(step):
         return None
     first, count = bounds
-    counting = _counting(groups, count)
-    if counting is None or groups.unsigned_cmp is not None or constant_scalar(groups.step) != 1:
+    if groups.unsigned_cmp is not None or constant_scalar(groups.step) != 1:
         return None
-    return ListWalk(
-        groups, tiles, start, carried, number, first, count, counting, step, tuple(body)
-    )
-
-
-def _counting(groups: aa.ForOp, count: SSAValue) -> tuple[Operation, ...] | None:
-    """What the number of tiles of an array is made by, from the array's number alone; None where
-    that may not be done once more.
-    """
-    block = groups.body.block
-    wanted: dict[Operation, None] = {}
-    pending = [count]
-    while pending:
-        value = pending.pop()
-        maker = value.owner
-        if not isinstance(maker, Operation):
-            if maker is block and value is not block.args[0]:
-                return None
-            continue
-        if maker in wanted or not groups.is_ancestor(maker):
-            continue
-        if maker.parent_block() is not block or not is_same_for_both(maker):
-            return None
-        wanted[maker] = None
-        pending += maker.operands
-    return tuple(op for op in block.ops if op in wanted)
+    return ListWalk(groups, tiles, start, carried, number, first, count, step, tuple(body))
 
 
 def _leaves(op: Operation, tiles: aa.LoopOp) -> bool:

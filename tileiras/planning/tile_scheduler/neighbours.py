@@ -65,8 +65,6 @@ class Neighbours:
     rates: Rates
     has_single: bool
     stores_words: bool
-    common: Sequence[OperandLoad] = ()
-    """Loads that are known to mostly bring the same tile."""
 
     @cached_property
     def loads(self) -> list[OperandLoad]:
@@ -92,8 +90,6 @@ class Neighbours:
         """How often neighbours load different tiles."""
         if not isinstance(load, aa.TiledLoadOp):
             return VariationRate.OFTEN
-        if load in self.common:
-            return VariationRate.NEVER
         return rate_of(self._differing_indices(load), self.rates)
 
     def _differing_indices(self, load: aa.TiledLoadOp) -> list[SSAValue]:

@@ -64,7 +64,6 @@ from tileiras.planning.tile_scheduler.joinable import (
 )
 from tileiras.planning.tile_scheduler.list_walk import ListWalk, list_walk
 from tileiras.planning.tile_scheduler.neighbours import Neighbours, Rates, neighbours
-from tileiras.planning.tile_scheduler.pair_distance import pair_distance
 from tileiras.planning.tile_scheduler.rows_of_blocks import (
     do_rows_of_blocks_pay,
     do_whole_rows_pay,
@@ -183,10 +182,7 @@ class _Ways:
         if loop is None:
             return False
         rates: dict[SSAValue, VariationRate] = {loop.body.block.args[0]: VariationRate.OFTEN}
-        pair = self._pair(rates, has_single=True)
-        if pair is not None:
-            pair = replace(pair, common=pair_distance(loop).common)
-        return self._pays(pair)
+        return self._pays(self._pair(rates, has_single=True))
 
     def do_lists_pay(self) -> bool:
         """The tiles of two tile blocks that walk through a list of arrays."""

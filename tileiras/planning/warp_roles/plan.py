@@ -171,8 +171,8 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
 
     Loops share pipelines. A product that is still running keeps its stage while the next one waits
     for another. In a kernel whose tiles are `two_tiles` in rounds a loop with one tile has the
-    pipeline of one with two; where a CTA computes two tiles of the grid or of lists, it has a
-    pipeline of its own in the same memory. So does a loop behind rounds whose tiles are rows of one. What is left of a loop
+    pipeline of one with two; where a CTA computes two tiles, it has a pipeline of its own in the
+    same memory. So does a loop behind rounds whose tiles are rows of one. What is left of a loop
     with joined iterations has the loop's pipelines.
     """
 
@@ -209,7 +209,7 @@ def _pipelines(loops: list[list[PlannedDot]], two_tiles: str) -> tuple[Pipeline,
             )
             stages = 2 if may_run else 1
             least[key] = max(stages, least.get(key, 1))
-    is_within = two_tiles in ("blocks", "rows", "lists")
+    is_within = two_tiles in ("blocks", "rows")
     places = _places_within(pipelines, sizes) if is_within else [None] * len(pipelines)
     shared = [
         Pipeline(tuple(of), sizes[key], least[key], True, within)

@@ -31,7 +31,9 @@ from tileiras.dialects.nv_tileaa.memory import LoadBase
 
 FIRST_SLEEP = 32
 LONGEST_SLEEP = 256
-"""Nanoseconds between two looks at memory; doubled each time, as waiting goes on."""
+"""Nanoseconds between two looks at memory; doubled each time, as waiting goes on. None in clusters,
+one CTA of which waits for all: split-K 128x128x8192 6.83 us with them, 6.65 without (H200).
+"""
 LEAST_CTAS, LEAST_CTAS_OF_LOOPS = 1, 2
 """Policy: CTAs of a kernel that waits, for which ptxas shall save registers on an SM.
 

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import ComparisonPredicate
@@ -159,7 +159,7 @@ class TwoTilesOfLists(TwoTilesOfLoop):
             return None
         regions = [region for region in branches if region is not None]
         made = builder.emit(aa.IfOp, [turn.both], [t.type for t in tokens], {}, regions)
-        handed = list(made.results)
+        handed: list[SSAValue] = list(made.results)
         handed.insert(walk.number, self._go_on(first, turn.has_first, numbers))
         handed += [self._go_on(second, turn.has_second, numbers), turn.taken]
         builder.emit(aa.ContinueOp, handed)
@@ -201,15 +201,11 @@ class TwoTilesOfLists(TwoTilesOfLoop):
 
     def _is_in(self, number: SSAValue, end: SSAValue) -> SSAValue:
         """Whether a tile belongs to the array."""
-        is_begun = self._compare(
-            ComparisonPredicate.GREATER_THAN_OR_EQUAL, number, self.walk.first
-        )
+        is_begun = self._compare(ComparisonPredicate.GREATER_THAN_OR_EQUAL, number, self.walk.first)
         return self._and(is_begun, self._compare(ComparisonPredicate.LESS_THAN, number, end))
 
     def _go_on(self, number: SSAValue, is_done: SSAValue, numbers: _Numbers) -> SSAValue:
-        return self._select(
-            is_done, self.builder.binary(aa.AddIOp, number, numbers.step), number
-        )
+        return self._select(is_done, self.builder.binary(aa.AddIOp, number, numbers.step), number)
 
     def _rebuild_groups(self, numbers: _Numbers) -> None:
         """The loop over the list hands on two numbers."""

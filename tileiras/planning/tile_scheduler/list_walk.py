@@ -6,8 +6,9 @@
                                       pre(%i); for %k { body }; post(%i); continue %i + %step }
       continue %u, %t' }
 
-The loop may ask for `%i >= %e`, too, which holds always. A tile block begins with the tile of its own number, and tile `%i` is the same work for whoever does
-it: so neighbours may exchange tiles (`passes/nv_tileaa/two_tiles_of_lists.py`).
+The loop may ask for `%i >= %e`, too, which holds always. A tile block begins with the tile of its
+own number, and tile `%i` is the same work for whoever does it: so neighbours may exchange tiles
+(`passes/nv_tileaa/two_tiles_of_lists.py`).
 """
 
 from __future__ import annotations
@@ -81,8 +82,10 @@ def _tiles(groups: aa.ForOp) -> aa.LoopOp | None:
 def _is_handed_on(groups: aa.ForOp, carried: int, last: SSAValue) -> bool:
     """Whether a value is what the loop over a list hands on, and nobody else wants it."""
     [*uses] = last.uses
-    return len(uses) == 1 and uses[0].operation is groups.body.block.last_op and (
-        uses[0].index == carried
+    return (
+        len(uses) == 1
+        and uses[0].operation is groups.body.block.last_op
+        and (uses[0].index == carried)
     )
 
 
@@ -201,4 +204,3 @@ def _is_positive(step: SSAValue) -> bool:
     if isinstance(step, OpResult) and isinstance(step.op, aa.GetNumProgramsOp):
         return True
     return (constant_scalar(step) or 0) > 0
-

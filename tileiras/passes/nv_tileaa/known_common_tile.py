@@ -67,18 +67,27 @@ def _is_left(load: aa.TiledLoadOp, plan: RolePlan) -> bool:
 
 
 def is_looked_up(found: CommonTile) -> bool:
-    """Whether memory says which tile it is: then neighbours differ where a table says so."""
-    pending = [value for pair in differing_indices(found.first, found.second) for value in pair]
-    seen: dict[SSAValue, None] = {}
+    """Whether memory says which tile it is: then neighbours differ where a table says so.
+
+    What is loaded for both, as the size of an array, says nothing of the sort.
+    """
+    pairs = differing_indices(found.first, found.second)
+    first, second = (_loads_behind([pair[number] for pair in pairs]) for number in (0, 1))
+    return first.keys() != second.keys()
+
+
+def _loads_behind(values: list[SSAValue]) -> dict[Operation, None]:
+    """The loads that values are computed from."""
+    pending, seen, loads = list(values), dict[SSAValue, None](), dict[Operation, None]()
     while pending:
         value = pending.pop()
         if value in seen or not isinstance(value, OpResult):
             continue
         seen[value] = None
         if isinstance(value.op, aa.LoadOp | aa.TiledLoadOp):
-            return True
+            loads[value.op] = None
         pending += value.op.operands
-    return False
+    return loads
 
 
 def is_same_tile(builder: ScalarBuilder, found: CommonTile) -> SSAValue:

@@ -34,18 +34,19 @@ class TilesPerCtaPass(IrPass):
 
     What both tiles read is loaded once. Where the kernel finds out which that is, it may have a
     loop for it (`known_common_tile.py`). In a persistent kernel these are tiles of two neighbouring
-    iterations. In a kernel of one tile per block they are its own and the next block's, if the grid
-    is large (`two_tiles_of_grid.py`): by one program, where a tile alone loses nothing by it, whose
-    second product has a condition. If a warp of its own can store, such a kernel becomes
-    persistent: as many tile blocks as SMs go through all tiles (`two_tiles_in_rounds.py`). So does
-    one that gathers rows and scatters those of its results, by one program for two tiles and one
-    (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows follow each other may be one large
-    tile (`tiles_as_one.py`), and two wide ones whose columns threads read, in two parts of half of
-    the columns: whichever axis of the grid goes along rows, neighbours along it come one after the
-    other. Two blocks of 64 queries of attention, whose loops are the same, are one of 128
-    (`rows_of_blocks.py`); a block of fewer becomes one of 64, if two CTAs share an SM then. No tile
-    block of a loop has more to do than before: if in the last round there are no more tiles than
-    tile blocks, each block computes one.
+    iterations; where tile blocks walk through a list of arrays, those of two neighbouring tile
+    blocks, which take turns (`two_tiles_of_lists.py`). In a kernel of one tile per block they are
+    its own and the next block's, if the grid is large (`two_tiles_of_grid.py`): by one program,
+    where a tile alone loses nothing by it, whose second product has a condition. If a warp of its
+    own can store, such a kernel becomes persistent: as many tile blocks as SMs go through all tiles
+    (`two_tiles_in_rounds.py`). So does one that gathers rows and scatters those of its results, by
+    one program for two tiles and one (`two_tiles_by_one_loop.py`). Two tiles of 64 rows whose rows
+    follow each other may be one large tile (`tiles_as_one.py`), and two wide ones whose columns
+    threads read, in two parts of half of the columns: whichever axis of the grid goes along rows,
+    neighbours along it come one after the other. Two blocks of 64 queries of attention, whose loops
+    are the same, are one of 128 (`rows_of_blocks.py`); a block of fewer becomes one of 64, if two
+    CTAs share an SM then. No tile block of a loop has more to do than before: if in the last round
+    there are no more tiles than tile blocks, each block computes one.
 
     Before   for %t in [program_id, %n) step num_programs { pre(%t); for %k { body }; post(%t) }
     After    for %t in [2 * program_id, ..) step 2 * num_programs {
@@ -181,7 +182,9 @@ def _joined(func: aa.FuncOp, found: TwoTiles, target: GpuTarget) -> aa.FuncOp | 
             return None
     if changed is None:
         return None
-    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds"}.get(way, "blocks")
+    how = {Way.ROWS: "rows", Way.PARTS: "rows", Way.ROUNDS: "rounds", Way.LISTS: "rounds"}.get(
+        way, "blocks"
+    )
     changed.properties["two_tiles"] = StringAttr(how)
     return changed
 
@@ -199,6 +202,12 @@ def _join(changed: aa.FuncOp, way: Way, target: GpuTarget) -> bool:
     """Rewrites a kernel for two tiles, if their loops over K are the same."""
     from tileiras.planning.tile_scheduler.two_tiles import Way, tile_loop
 
+    if way is Way.LISTS:
+        from tileiras.passes.nv_tileaa.two_tiles_of_lists import TwoTilesOfLists
+        from tileiras.planning.tile_scheduler.list_walk import list_walk
+
+        walk = list_walk(changed)
+        return walk is not None and TwoTilesOfLists(walk).join()
     loop = tile_loop(changed)
     if loop is None:
         from tileiras.passes.nv_tileaa.two_tiles_of_grid import TwoTilesOfGrid
@@ -245,7 +254,7 @@ def _know_common_tile(plan: RolePlan, target: GpuTarget, way: Way) -> bool:
     from tileiras.planning.resources.stages import has_more_stages_without
     from tileiras.planning.tile_scheduler.two_tiles import Way
 
-    is_in_rounds = way is Way.ROUNDS
+    is_in_rounds = way in (Way.ROUNDS, Way.LISTS)
     found = common_tile(plan)
     if found is None:
         return False

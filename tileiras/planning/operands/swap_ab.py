@@ -172,7 +172,7 @@ def _rate_of(value: SSAValue, known: dict[SSAValue, VariationRate]) -> Variation
     known[value] = VariationRate.NEVER
     if not isinstance(value, OpResult):
         is_counter = isinstance(value, BlockArgument) and isinstance(
-            value.owner.parent_op(), aa.ForOp
+            value.owner.parent_op(), aa.ForOp | aa.LoopOp
         )
         known[value] = VariationRate.OFTEN if is_counter else VariationRate.NEVER
         return known[value]

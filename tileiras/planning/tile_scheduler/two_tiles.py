@@ -11,6 +11,7 @@
 | `tall` | attention, 64 rows a block | half of the tile blocks; two as one of twice the rows |
 | `whole` | decoding, few rows a block | a tile of 64 rows, of which it stores those it had |
 | `rounds` | a loop over tiles | two neighbouring iterations at once |
+| `lists` | a loop over tiles in one over a list | the same, of two neighbouring tile blocks |
 
 Neighbours are those along the first axis of the grid; for `rows` and `parts` those along the axis
 that goes along rows. The first way that pays is taken. What pays follows from the plan for one
@@ -61,6 +62,7 @@ from tileiras.planning.tile_scheduler.joinable import (
     may_loop_over_tiles,
     product_loop,
 )
+from tileiras.planning.tile_scheduler.list_walk import ListWalk, list_walk
 from tileiras.planning.tile_scheduler.neighbours import Neighbours, Rates, neighbours
 from tileiras.planning.tile_scheduler.rows_of_blocks import (
     do_rows_of_blocks_pay,
@@ -93,6 +95,7 @@ class Way(StrEnum):
     TALL = "tall"
     WHOLE = "whole"
     ROUNDS = "rounds"
+    LISTS = "lists"
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ def way_of_two_tiles(
         return None
     found = _Ways(func, plan, target, options)
     ways: dict[Way, Callable[[], bool]] = {Way.ROUNDS: found.do_rounds_pay}
-    if found.tiles is None:
+    if found.walk is not None:
+        ways = {Way.LISTS: found.do_lists_pay}
+    elif found.tiles is None:
         ways = {Way.BLOCKS: found.do_blocks_pay}
         if func.in_rows is None:
             ways = {
@@ -161,6 +166,11 @@ class _Ways:
         """The loop over tiles, if there is one."""
         return tile_loop(self.func)
 
+    @cached_property
+    def walk(self) -> ListWalk | None:
+        """The loops over a list and the tiles of its arrays, if there are some."""
+        return list_walk(self.func)
+
     @property
     def gathers(self) -> bool:
         """Whether threads copy operands."""
@@ -173,6 +183,14 @@ class _Ways:
             return False
         rates: dict[SSAValue, VariationRate] = {loop.body.block.args[0]: VariationRate.OFTEN}
         return self._pays(self._pair(rates, has_single=True))
+
+    def do_lists_pay(self) -> bool:
+        """The tiles of two tile blocks that walk through a list of arrays."""
+        walk = self.walk
+        if walk is None:
+            return False
+        number = walk.tiles.body.block.args[walk.number]
+        return self._pays(self._pair({number: VariationRate.OFTEN}, has_single=True))
 
     def do_blocks_pay(self) -> bool:
         """The tiles of two blocks, or one, each by a program of its own."""
@@ -346,6 +364,8 @@ class _Ways:
 
     @property
     def _block(self) -> Block:
+        if self.walk is not None:
+            return self.walk.tiles.body.block
         return self.func.body.block if self.tiles is None else self.tiles.body.block
 
     def _guard(self) -> SSAValue | None:
@@ -390,7 +410,7 @@ def is_candidate(func: aa.FuncOp) -> bool:
         return False
     if has_one_tile(func):
         return True
-    if tile_loop(func) is None:
+    if tile_loop(func) is None and list_walk(func) is None:
         return False
     # A tile must not need what the same tile block has stored before: another one does that tile.
     loads = [op for op in operations if isinstance(op, aa.LoadOp | aa.TiledLoadOp)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -69,6 +70,7 @@ def lower_mma_dot(ctx: KernelLowering, op: MmaProduct) -> None:
     }
     staged = [operand for operand in operands.values() if isinstance(operand, StagedOperand)]
     sums = [ctx.value(product.acc) for product in products]
+    in_parts = _products_of_parts(ctx, atom, products) if atom.parts else None
     scales = [_scales(ctx, product) for product in products]
     shape = ctx.layout(op.result.type).shape
     batches = shape[0] if len(shape) == 3 else 1
@@ -80,9 +82,21 @@ def lower_mma_dot(ctx: KernelLowering, op: MmaProduct) -> None:
             for index, product in enumerate(products):
                 fragments = [read[key] for key in _keys(product)]
                 reps = 1 << steps[0].step_bits
+                if in_parts is not None:
+                    in_parts.add(index, fragments, reps)
+                    continue
                 place = Part(batches, reps, step * reps, scales[index])
                 sums[index] = _multiply(ctx, atom, fragments, sums[index], place)
+    if in_parts is not None:
+        sums = in_parts.totals()
     ctx.values.update(zip((product.result for product in products), sums, strict=True))
+
+
+def _products_of_parts(ctx: KernelLowering, atom: MmaAtom, products: Sequence[Any]) -> Any:
+    """What multiplies operands in parts; few kernels need it."""
+    from tileiras.codegen.lowering.products_of_parts import ProductsOfParts
+
+    return ProductsOfParts(ctx, atom, products)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,218 @@
+"""Products of f32 by mma.sync on bf16: each operand is a sum of three parts.
+
+An f32 has 24 bits, a bf16 has 8: x is x0 + x1 + x2 exactly. x0 is cut, so that it is finite where x
+is; x1 and x2 are rounded to nearest. Of nine products six are formed; the others are smaller than
+2^-22 of the whole, and than 2^-25 as a rule.
+
+    small = x2*y0 + x0*y2 + x1*y1 + x1*y0 + x0*y1          main = x0*y0
+    x * y = main + small, main where that is no number
+
+Both sums start from zero and are added to the accumulator by adders that round to nearest: tensor
+cores cut what they add up. Parts of infinities are not numbers; main, which has the infinities
+themselves, says what comes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import f32, i32
+from xdsl.ir import SSAValue
+
+from tileiras.codegen.atoms.mma import MmaAtom
+from tileiras.codegen.llvmir.builder import ThreadBuilder
+from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.dialects import nv_tileas as tas
+from tileiras.dialects.llvm.types import lanes_of, vector_type
+from tileiras.dialects.nv_tileaa.tensors import is_zero
+
+MOST_DEPTH = 64
+"""Policy: so much of K is summed by tensor cores before adders go on."""
+MOST_SUMS = 32
+"""Policy: registers of a product's sums of which both are kept for the next product."""
+_HALF_BITS = 16
+_HIGH_HALF = 0xFFFF0000
+"""The bits of an f32 that are a bf16."""
+_HIGH_HALVES = 0x7632
+"""The bytes that `prmt` takes of two words: the upper halves of both."""
+_SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))
+"""The products of parts beside the main one, smallest first."""
+_COLUMNS = 4
+"""Policy: instructions along N whose sums are live at once, twice."""
+
+Parts = tuple[SSAValue, SSAValue, SSAValue]
+"""An operand's parts, two bf16 in a word."""
+
+
+@dataclass(frozen=True)
+class PartSums:
+    """What tensor cores have summed of products over `depth` elements of K, not added up yet."""
+
+    main: SSAValue
+    small: SSAValue
+    depth: int
+
+    def total(self, b: ThreadBuilder) -> SSAValue:
+        """The sum."""
+        return _total(b, self.main, self.small)
+
+
+def no_sums(b: ThreadBuilder, count: int) -> PartSums:
+    """Sums of nothing, for so many elements of a thread."""
+    zero = b.zero(vector_type(f32, count))
+    return PartSums(zero, zero, 0)
+
+
+def split_into_parts(b: ThreadBuilder, value: SSAValue) -> Parts:
+    """Words of two bf16 each, whose sums are the elements of a vector of f32."""
+    lanes = lanes_of(value.type) or 1
+    words = vector_type(i32, lanes)
+    bits = b.bitcast(value, words)
+    halves = (b.shuffle(bits, None, range(first, lanes, 2)) for first in (0, 1))
+    selector = b.const_int(vector_type(i32, lanes // 2), _HIGH_HALVES)
+    first = b.unary_intrinsic("llvm.nvvm.prmt", *halves, selector)
+    mask = b.const_int(words, _HIGH_HALF)
+    rest = b.fsub(value, b.bitcast(b.and_(bits, mask), value.type))
+    second = _rounded_pairs(b, rest)
+    third = _rounded_pairs(b, b.fsub(rest, _unpacked(b, second)))
+    return first, second, third
+
+
+def _rounded_pairs(b: ThreadBuilder, value: SSAValue) -> SSAValue:
+    """Pairs of elements as bf16: LLVM would convert one by one what is unpacked again."""
+    lanes = lanes_of(value.type) or 1
+    low, high = (b.shuffle(value, None, range(first, lanes, 2)) for first in (0, 1))
+    made = b.inline_asm(
+        "cvt.rn.bf16x2.f32 $0, $1, $2;",
+        "=r,f,f",
+        vector_type(i32, lanes // 2),
+        [high, low],
+        elementwise=True,
+    )
+    assert made is not None
+    return made
+
+
+def _unpacked(b: ThreadBuilder, words: SSAValue) -> SSAValue:
+    """The f32 of pairs of bf16."""
+    lanes = lanes_of(words.type) or 1
+    low = b.shl(words, b.const_int(words.type, _HALF_BITS))
+    high = b.and_(words, b.const_int(words.type, _HIGH_HALF))
+    order = [half * lanes + pair for pair in range(lanes) for half in (0, 1)]
+    return b.bitcast(b.shuffle(low, high, order), vector_type(f32, 2 * lanes))
+
+
+def multiply_parts(
+    b: ThreadBuilder,
+    atom: MmaAtom,
+    operands: tuple[Parts, Parts],
+    acc: SSAValue | PartSums,
+    reps: tuple[int, int, int],
+) -> SSAValue | PartSums:
+    """A grid of repeats of an atom of f32, in the order of `mma_tile`, added to `acc`."""
+    depth = reps[2] * atom.k
+    if isinstance(acc, PartSums):
+        if acc.depth + depth <= MOST_DEPTH:
+            main, small = _products(b, atom, *operands, (acc.main, acc.small), reps)
+            return PartSums(main, small, acc.depth + depth)
+        acc = acc.total(b)
+    reps_m, reps_n, reps_k = reps
+    rows, columns = (inner * reps_k // 2 for inner in (atom.a_elements, atom.b_elements))
+    found: list[SSAValue] = []
+    for m in range(reps_m):
+        left = [b.slice(part, m * rows, rows) for part in operands[0]]
+        for first in range(0, reps_n, _COLUMNS):
+            count = min(_COLUMNS, reps_n - first)
+            right = [b.slice(part, first * columns, count * columns) for part in operands[1]]
+            sums = count * atom.c_elements
+            zero = b.zero(vector_type(f32, sums))
+            pair = _products(b, atom, left, right, (zero, zero), (1, count, reps_k))
+            before = b.slice(acc, (m * reps_n + first) * atom.c_elements, sums)
+            found.append(b.fadd(before, _total(b, *pair)))
+    return b.concat(found)
+
+
+def _products(
+    b: ThreadBuilder,
+    atom: MmaAtom,
+    left: Sequence[SSAValue],
+    right: Sequence[SSAValue],
+    sums: tuple[SSAValue, SSAValue],
+    reps: tuple[int, int, int],
+) -> tuple[SSAValue, SSAValue]:
+    """The main sum and the small one, with the products of operands in parts added."""
+    main, small = sums
+    for i, j in _SMALL:
+        small = b.mma_tile(atom.parts, left[i], right[j], small, reps)
+    return b.mma_tile(atom.parts, left[0], right[0], main, reps), small
+
+
+def _total(b: ThreadBuilder, main: SSAValue, small: SSAValue) -> SSAValue:
+    """Both sums in one."""
+    total = b.fadd(main, small)
+    return b.select(b.fcmp("uno", total, total), main, total)
+
+
+class ProductsOfParts:
+    """Products with operands in common whose operands are multiplied in parts.
+
+    Sums that start from zero stay with the tensor cores, and go on where a product adds to another
+    one's sum alone.
+    """
+
+    def __init__(self, ctx: KernelLowering, atom: MmaAtom, products: Sequence[tas.MmaDotOp]):
+        self._ctx, self._atom, self._products = ctx, atom, products
+        shape = ctx.layout(products[0].result.type).shape
+        self._batches = shape[0] if len(shape) == 3 else 1
+        self._sums = [self._start(product) for product in products]
+        self._parts: dict[SSAValue, list[Parts]] = {}
+
+    def _start(self, op: tas.MmaDotOp) -> list[SSAValue | PartSums]:
+        """What is added to, batch by batch."""
+        b, acc = self._ctx.b, self._ctx.value(op.acc)
+        count = lanes_of(acc.type) or 1
+        each = count // self._batches
+        if is_zero(op.acc) and count <= MOST_SUMS:
+            return [no_sums(b, each)] * self._batches
+        kept = self._ctx.sums_of_parts.get(op.acc)
+        if kept is not None and op.acc.has_one_use():
+            return list(kept)
+        return [b.slice(acc, batch * each, each) for batch in range(self._batches)]
+
+    def forget_parts(self) -> None:
+        """Another step along K has other fragments."""
+        self._parts.clear()
+
+    def add(self, index: int, fragments: Sequence[SSAValue], reps_k: int) -> None:
+        """Adds a product of fragments along `reps_k` instructions of K."""
+        left, right = (self._split(value) for value in fragments)
+        atom, sums = self._atom, self._sums[index]
+        per_word = 2
+        for batch, (a, b) in enumerate(zip(left, right, strict=True)):
+            reps_m = lanes_of(a[0].type) * per_word // (atom.a_elements * reps_k)
+            reps_n = lanes_of(b[0].type) * per_word // (atom.b_elements * reps_k)
+            reps = (reps_m, reps_n, reps_k)
+            sums[batch] = multiply_parts(self._ctx.b, atom, (a, b), sums[batch], reps)
+
+    def _split(self, value: SSAValue) -> list[Parts]:
+        """The parts of fragments, batch by batch; made once."""
+        if value not in self._parts:
+            count = (lanes_of(value.type) or 1) // self._batches
+            self._parts[value] = [
+                split_into_parts(self._ctx.b, self._ctx.b.slice(value, batch * count, count))
+                for batch in range(self._batches)
+            ]
+        return self._parts[value]
+
+    def totals(self) -> list[SSAValue]:
+        """The results; of sums that are with the tensor cores LLVM leaves out what nobody reads."""
+        found: list[SSAValue] = []
+        for product, sums in zip(self._products, self._sums, strict=True):
+            kept = [each for each in sums if isinstance(each, PartSums)]
+            if len(kept) == len(sums):
+                self._ctx.sums_of_parts[product.result] = kept
+            b = self._ctx.b
+            whole = [each.total(b) if isinstance(each, PartSums) else each for each in sums]
+            found.append(b.concat(whole))
+        return found

@@ -5,7 +5,7 @@ is; x1 and x2 are rounded to nearest. Of nine products six are formed; the other
 2^-22 of the whole, and than 2^-25 as a rule.
 
     small = x2*y0 + x0*y2 + x1*y1 + x1*y0 + x0*y1          main = x0*y0
-    x * y = main + small, main where that is no number
+    x * y = main + small, where small is at most the largest f32
 
 Both sums start from zero and are added to the accumulator by adders that round to nearest: tensor
 cores cut what they add up. Parts of infinities are not numbers; main, which has the infinities
@@ -17,12 +17,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import bf16, f32, i32
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.mma_dot import unsigned
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.tensors import is_zero
@@ -31,6 +32,8 @@ MOST_DEPTH = 64
 """Policy: so much of K is summed by tensor cores before adders go on."""
 MOST_SUMS = 32
 """Policy: registers of a product's sums of which both are kept for the next product."""
+_LARGEST = 0x7F7FFFFF
+"""The largest f32."""
 _HALF_BITS = 16
 _HIGH_HALF = 0xFFFF0000
 """The bits of an f32 that are a bf16."""
@@ -42,7 +45,7 @@ _COLUMNS = 4
 """Policy: instructions along N whose sums are live at once, twice."""
 
 Parts = tuple[SSAValue, SSAValue, SSAValue]
-"""An operand's parts, two bf16 in a word."""
+"""An operand's parts, vectors of bf16."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,13 @@ def no_sums(b: ThreadBuilder, count: int) -> PartSums:
     return PartSums(zero, zero, 0)
 
 
-def split_into_parts(b: ThreadBuilder, value: SSAValue) -> Parts:
-    """Words of two bf16 each, whose sums are the elements of a vector of f32."""
+def parts_of(b: ThreadBuilder, value: SSAValue) -> Parts:
+    """Vectors of bf16 whose sum is a vector of f32."""
     lanes = lanes_of(value.type) or 1
+    if lanes % 2:
+        value = b.concat([value, value])
+        first, second, third = (b.slice(part, 0, lanes) for part in parts_of(b, value))
+        return first, second, third
     words = vector_type(i32, lanes)
     bits = b.bitcast(value, words)
     halves = (b.shuffle(bits, None, range(first, lanes, 2)) for first in (0, 1))
@@ -76,7 +83,8 @@ def split_into_parts(b: ThreadBuilder, value: SSAValue) -> Parts:
     rest = b.fsub(value, b.bitcast(b.and_(bits, mask), value.type))
     second = _rounded_pairs(b, rest)
     third = _rounded_pairs(b, b.fsub(rest, _unpacked(b, second)))
-    return first, second, third
+    half = vector_type(bf16, lanes)
+    return b.bitcast(first, half), b.bitcast(second, half), b.bitcast(third, half)
 
 
 def _rounded_pairs(b: ThreadBuilder, value: SSAValue) -> SSAValue:
@@ -118,7 +126,7 @@ def multiply_parts(
             return PartSums(main, small, acc.depth + depth)
         acc = acc.total(b)
     reps_m, reps_n, reps_k = reps
-    rows, columns = (inner * reps_k // 2 for inner in (atom.a_elements, atom.b_elements))
+    rows, columns = (inner * reps_k for inner in (atom.a_elements, atom.b_elements))
     found: list[SSAValue] = []
     for m in range(reps_m):
         left = [b.slice(part, m * rows, rows) for part in operands[0]]
@@ -149,9 +157,14 @@ def _products(
 
 
 def _total(b: ThreadBuilder, main: SSAValue, small: SSAValue) -> SSAValue:
-    """Both sums in one."""
-    total = b.fadd(main, small)
-    return b.select(b.fcmp("uno", total, total), main, total)
+    """Both sums in one; a small one that is no number, or infinite, is finite here."""
+    most = b.const_int(vector_type(i32, lanes_of(small.type) or 1), _LARGEST)
+    limit = b.bitcast(most, small.type)
+    finite = b.inline_asm(
+        "min.xorsign.abs.f32 $0, $1, $2;", "=f,f,f", small.type, [small, limit], elementwise=True
+    )
+    assert finite is not None
+    return b.fadd(main, finite)
 
 
 class ProductsOfParts:
@@ -165,8 +178,11 @@ class ProductsOfParts:
         self._ctx, self._atom, self._products = ctx, atom, products
         shape = ctx.layout(products[0].result.type).shape
         self._batches = shape[0] if len(shape) == 3 else 1
-        self._sums = [self._start(product) for product in products]
-        self._parts: dict[SSAValue, list[Parts]] = {}
+        self._sums: dict[SSAValue, list[SSAValue | PartSums]] = {}
+        self._negated: dict[SSAValue, SSAValue] = {}
+        for product in products:
+            before = self._sums.get(product.acc)
+            self._sums[product.result] = self._start(product) if before is None else before
 
     def _start(self, op: tas.MmaDotOp) -> list[SSAValue | PartSums]:
         """What is added to, batch by batch."""
@@ -180,35 +196,41 @@ class ProductsOfParts:
             return list(kept)
         return [b.slice(acc, batch * each, each) for batch in range(self._batches)]
 
-    def forget_parts(self) -> None:
-        """Another step along K has other fragments."""
-        self._parts.clear()
+    def fragments(self, values: Sequence[SSAValue]) -> Parts:
+        """The parts of an operand's fragments: of fragments as they are, or those of its parts."""
+        if len(values) == 1:
+            return parts_of(self._ctx.b, values[0])
+        first, second, third = values
+        return first, second, third
 
-    def add(self, index: int, fragments: Sequence[SSAValue], reps_k: int) -> None:
+    def add(self, op: tas.MmaDotOp, left: Parts, right: Parts, reps_k: int) -> None:
         """Adds a product of fragments along `reps_k` instructions of K."""
-        left, right = (self._split(value) for value in fragments)
-        atom, sums = self._atom, self._sums[index]
-        per_word = 2
-        for batch, (a, b) in enumerate(zip(left, right, strict=True)):
-            reps_m = lanes_of(a[0].type) * per_word // (atom.a_elements * reps_k)
-            reps_n = lanes_of(b[0].type) * per_word // (atom.b_elements * reps_k)
-            reps = (reps_m, reps_n, reps_k)
-            sums[batch] = multiply_parts(self._ctx.b, atom, (a, b), sums[batch], reps)
+        b, atom, sums = self._ctx.b, self._atom, self._sums[op.result]
+        if (unsigned(op.lhs) is op.lhs) != (unsigned(op.rhs) is op.rhs):
+            left = self._negative(left)
+        counts = [(lanes_of(parts[0].type) or 1) // self._batches for parts in (left, right)]
+        reps_m = counts[0] // (atom.a_elements * reps_k)
+        reps_n = counts[1] // (atom.b_elements * reps_k)
+        for batch in range(self._batches):
+            x, y = (
+                tuple(b.slice(part, batch * count, count) for part in parts)
+                for parts, count in zip((left, right), counts, strict=True)
+            )
+            sums[batch] = multiply_parts(b, atom, (x, y), sums[batch], (reps_m, reps_n, reps_k))
 
-    def _split(self, value: SSAValue) -> list[Parts]:
-        """The parts of fragments, batch by batch; made once."""
-        if value not in self._parts:
-            count = (lanes_of(value.type) or 1) // self._batches
-            self._parts[value] = [
-                split_into_parts(self._ctx.b, self._ctx.b.slice(value, batch * count, count))
-                for batch in range(self._batches)
-            ]
-        return self._parts[value]
+    def _negative(self, parts: Parts) -> Parts:
+        """The parts with the other sign."""
+        for part in parts:
+            if part not in self._negated:
+                self._negated[part] = self._ctx.b.fneg(part)
+        first, second, third = (self._negated[part] for part in parts)
+        return first, second, third
 
     def totals(self) -> list[SSAValue]:
         """The results; of sums that are with the tensor cores LLVM leaves out what nobody reads."""
         found: list[SSAValue] = []
-        for product, sums in zip(self._products, self._sums, strict=True):
+        for product in self._products:
+            sums = self._sums[product.result]
             kept = [each for each in sums if isinstance(each, PartSums)]
             if len(kept) == len(sums):
                 self._ctx.sums_of_parts[product.result] = kept

@@ -62,7 +62,7 @@ class ComplexProduct:
             )
         return results
 
-    def run(self, results: list[Any], arch: str = "sm_90") -> tuple[list[Any], str]:
+    def run(self, results: list[Any], arch: str = "sm_89") -> tuple[list[Any], str]:
         """(w, x, results) as complex arrays of small integers, and the lowered text."""
         for pointer, tile in zip(self.kernel.args[4:], results, strict=True):
             self.kernel.store(pointer, tile)

@@ -27,6 +27,7 @@ from tileiras.codegen.lowering.mma_dot import unsigned
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.tensors import is_zero
+from tileiras.errors import required
 
 MOST_DEPTH = 64
 """Policy: so much of K is summed by tensor cores before adders go on."""
@@ -58,7 +59,7 @@ class PartSums:
 
     def total(self, b: ThreadBuilder) -> SSAValue:
         """The sum."""
-        return _total(b, self.main, self.small)
+        return b.fadd(self.main, _finite(b, self.small))
 
 
 def no_sums(b: ThreadBuilder, count: int) -> PartSums:
@@ -98,8 +99,7 @@ def _rounded_pairs(b: ThreadBuilder, value: SSAValue) -> SSAValue:
         [high, low],
         elementwise=True,
     )
-    assert made is not None
-    return made
+    return required(made, "inline PTX without a result", "products of parts")
 
 
 def _unpacked(b: ThreadBuilder, words: SSAValue) -> SSAValue:
@@ -122,7 +122,8 @@ def multiply_parts(
     depth = reps[2] * atom.k
     if isinstance(acc, PartSums):
         if acc.depth + depth <= MOST_DEPTH:
-            main, small = _products(b, atom, *operands, (acc.main, acc.small), reps)
+            small = _small(b, atom, *operands, acc.small, reps)
+            main = b.mma_tile(atom.parts, operands[0][0], operands[1][0], acc.main, reps)
             return PartSums(main, small, acc.depth + depth)
         acc = acc.total(b)
     reps_m, reps_n, reps_k = reps
@@ -134,37 +135,36 @@ def multiply_parts(
             count = min(_COLUMNS, reps_n - first)
             right = [b.slice(part, first * columns, count * columns) for part in operands[1]]
             sums = count * atom.c_elements
-            zero = b.zero(vector_type(f32, sums))
-            pair = _products(b, atom, left, right, (zero, zero), (1, count, reps_k))
+            shape, zero = (1, count, reps_k), b.zero(vector_type(f32, sums))
+            small = _finite(b, _small(b, atom, left, right, zero, shape))
+            total = b.mma_tile(atom.parts, left[0], right[0], small, shape)
             before = b.slice(acc, (m * reps_n + first) * atom.c_elements, sums)
-            found.append(b.fadd(before, _total(b, *pair)))
+            found.append(b.fadd(before, total))
     return b.concat(found)
 
 
-def _products(
+def _small(
     b: ThreadBuilder,
     atom: MmaAtom,
     left: Sequence[SSAValue],
     right: Sequence[SSAValue],
-    sums: tuple[SSAValue, SSAValue],
+    total: SSAValue,
     reps: tuple[int, int, int],
-) -> tuple[SSAValue, SSAValue]:
-    """The main sum and the small one, with the products of operands in parts added."""
-    main, small = sums
+) -> SSAValue:
+    """A sum with all products of parts added but the main one."""
     for i, j in _SMALL:
-        small = b.mma_tile(atom.parts, left[i], right[j], small, reps)
-    return b.mma_tile(atom.parts, left[0], right[0], main, reps), small
+        total = b.mma_tile(atom.parts, left[i], right[j], total, reps)
+    return total
 
 
-def _total(b: ThreadBuilder, main: SSAValue, small: SSAValue) -> SSAValue:
-    """Both sums in one; a small one that is no number, or infinite, is finite here."""
+def _finite(b: ThreadBuilder, small: SSAValue) -> SSAValue:
+    """The largest f32 where a small sum is no number or infinite: main is so, too."""
     most = b.const_int(vector_type(i32, lanes_of(small.type) or 1), _LARGEST)
     limit = b.bitcast(most, small.type)
     finite = b.inline_asm(
         "min.xorsign.abs.f32 $0, $1, $2;", "=f,f,f", small.type, [small, limit], elementwise=True
     )
-    assert finite is not None
-    return b.fadd(main, finite)
+    return required(finite, "inline PTX without a result", "products of parts")
 
 
 class ProductsOfParts:

@@ -59,6 +59,11 @@ class HoistLoadsPass(IrPass):
         for branch in branches:
             if _is_loaded(branch.condition, branch.parent_block()) and _hoist(branch):
                 _forget_strategy(branch)
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp) and any(isinstance(o, aa.ProductOp) for o in func.walk()):
+                from tileiras.passes.nv_tileaa.early_loads import start_loads
+
+                start_loads(func)
 
 
 def _forget_strategy(branch: aa.IfOp) -> None:

@@ -24,7 +24,8 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.blocked import contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import integer_type, scalar_of, vector_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of, scalar_of, vector_type
+from tileiras.dialects.nv_tileaa.control_flow import GetProgramIdOp
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
@@ -313,6 +314,8 @@ def lower_tiled_load(ctx: KernelLowering, op: tas.TiledLoadOp) -> None:
     access = (
         view.in_words(op.axis.data) if is_in_words else view.access(op.vector.data, op.axis.data)
     )
+    if op.ahead is not None:
+        _bring_to_l2(ctx, op, layout, op.ahead.data)
     element = register_type(view.element)
     count = len(access.registers) // (2 if view.packed else 1)
     type = vector_type(memory_element(element), count)
@@ -336,6 +339,27 @@ def lower_tiled_load(ctx: KernelLowering, op: tas.TiledLoadOp) -> None:
         loaded = ctx.b.select(access.halves, loaded, ctx.b.const_bits(loaded.type, bits))
     ordered = ctx.b.shuffle(loaded, None, gather_order(layout, access.registers))
     ctx.values[op.result] = register_form(ctx, ordered, element)
+
+
+def _bring_to_l2(
+    ctx: KernelLowering, op: tas.TiledLoadOp, layout: LinearLayout, ahead: int
+) -> None:
+    """Asks L2 for the tile of a later tile block, if there is such a tile."""
+    b, view = ctx.b, ViewAddressing(ctx, op.view, op.indices, (0,) * len(op.indices), layout)
+    for axis, index in enumerate(op.indices):
+        if isinstance(index.owner, GetProgramIdOp):
+            view.indices[axis] = b.add(view.indices[axis], b.i32(ahead))
+    access = view.access(op.vector.data, op.axis.data)
+    guard = access.guard
+    for group in range(access.groups):
+        place = b.extract(access.pointers, group) if access.groups > 1 else access.pointers
+        is_there = guard
+        if guard is not None and lanes_of(guard.type) is not None:
+            is_there = b.extract(guard, group)
+        if is_there is None:
+            raise InternalError("a tile has no bounds", where="views")
+        text = "@$1 prefetch.global.L2 [$0];"
+        b.inline_asm(text, "l,b", None, [place, is_there], side_effects=True)
 
 
 def gather_order(layout: LinearLayout, registers: Sequence[int]) -> list[int]:

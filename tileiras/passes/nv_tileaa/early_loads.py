@@ -12,10 +12,13 @@ barrier on. What all tile blocks read lies in L2, and its place is known from th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
+from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, OpResult
 
+from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
@@ -29,12 +32,13 @@ are gone: 666 and 847 (decision 0083).
 """
 
 
-def start_loads(block: Block) -> bool:
+def start_loads(block: Block, target: GpuTarget) -> bool:
     """Moves them behind the first load of a kernel's outermost block; False if there are none."""
     loads = [op for op in block.ops if isinstance(op, aa.TiledLoadOp)]
     products = [op for op in block.ops if isinstance(op, aa.ProductOp)]
     if not loads or not products:
         return False
+    _look_ahead(block, loads, target)
     place, has_moved = loads[0], False
     for load in loads[1:]:
         if _is_for_all(load, block) and products[0].is_before_in_block(load):
@@ -43,12 +47,42 @@ def start_loads(block: Block) -> bool:
     return has_moved
 
 
-def _is_for_all(load: aa.TiledLoadOp, block: Block) -> bool:
-    """Whether a load waits for nothing, and is the same and small in all tile blocks."""
+def _look_ahead(block: Block, loads: Sequence[aa.TiledLoadOp], target: GpuTarget) -> None:
+    """Has L2 ask memory for what a later tile block loads, while this one multiplies.
+
+    A tile block of a kernel without loops first loads, then multiplies, then stores; those on an SM
+    are too few to keep memory busy. The tile block that an SM runs next is about as many further on
+    as there are SMs.
+    """
+    if not target.has(Feature.TMA) or any(isinstance(op, aa.ForOp | aa.LoopOp) for op in block.ops):
+        return
+    for load in loads:
+        numbers = [
+            index
+            for index in load.indices
+            if isinstance(index, OpResult) and isinstance(index.op, aa.GetProgramIdOp)
+        ]
+        first = [n for n in numbers if isinstance(n.op, aa.GetProgramIdOp) and is_first_axis(n.op)]
+        if len(numbers) == len(first) == 1 and _waits_for_nothing(load):
+            load.ahead = IntAttr(target.performance.multiprocessors)
+
+
+def is_first_axis(op: aa.GetProgramIdOp) -> bool:
+    """Whether an operation tells the number of a tile block along the grid's fastest dim."""
+    return op.axis.value.data == 0
+
+
+def _waits_for_nothing(load: aa.TiledLoadOp) -> bool:
+    """Whether a plain load is ordered after nothing."""
     if load.ordering.data != MemoryOrdering.WEAK or view_type_of(load.view).sparse_dim is not None:
         return False
     token = load.token
-    if isinstance(token, OpResult) and not isinstance(token.op, aa.CreateMemTokenOp):
+    return not isinstance(token, OpResult) or isinstance(token.op, aa.CreateMemTokenOp)
+
+
+def _is_for_all(load: aa.TiledLoadOp, block: Block) -> bool:
+    """Whether a load waits for nothing, and is the same and small in all tile blocks."""
+    if not _waits_for_nothing(load):
         return False
     memref = memref_of(load.view)
     is_known = isinstance(memref, aa.MakeMemRefOp) and memref.parent_block() is block

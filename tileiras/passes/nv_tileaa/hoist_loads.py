@@ -66,7 +66,7 @@ class HoistLoadsPass(IrPass):
             if isinstance(func, aa.FuncOp) and _has_products(func.body.block):
                 from tileiras.passes.nv_tileaa.early_loads import start_loads
 
-                start_loads(func.body.block)
+                start_loads(func.body.block, ctx.require_target())
 
 
 def _has_products(block: Block) -> bool:

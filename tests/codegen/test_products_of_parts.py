@@ -9,7 +9,11 @@ from xdsl.dialects.builtin import f32
 from tests.codegen.test_fma_products import ComplexProduct
 from tests.codegen.test_lowering_dot import check, dot_kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
+from tileiras.bytecode.writer import write_module
 from tileiras.dialects import cuda_tile as ct
+from tileiras.driver import compile_module
+from tileiras.interpreter.ptx import run_ptx
+from tileiras.options import CompileOptions
 
 UNIT = 2.0**-24
 """Half of an f32's last bit."""
@@ -91,13 +95,23 @@ def test_products_of_batches_in_every_orientation():
         check(16, 16, 32, f32, f32, transposed, batch=2)
 
 
-def test_sums_of_two_products_are_rounded_once():
+def test_products_of_complex_numbers_share_their_parts():
     program = ComplexProduct()
     (w, x, found), text = program.run(program.both(program.x), arch="sm_90")
     np.testing.assert_array_equal(found, w @ x)
-    first = next(line for line in text.splitlines() if "min.xorsign" in line)
-    lanes = int(first.rpartition("vector<")[2].partition("x")[0])
-    assert text.count("min.xorsign") * lanes * 128 == 4 * x.size or "fsub" in text
+    pairs, operands, rounded = 2, 3, 2
+    assert text.count("cvt.rn.bf16x2.f32") == pairs * operands * rounded
+
+
+def test_ptx_multiplies_in_parts():
+    a, b, c = tiles(32, 32, 32)
+    kernel = dot_kernel(32, 32, 32, f32, f32, (False, False))
+    kernel.add(ct.ReturnOp, [[]])
+    options = CompileOptions(emit="ptx", gpu_name="sm_90")
+    ptx = compile_module(write_module(kernel.module), options).output.decode()
+    exact = a.astype(np.float64) @ b + c
+    run_ptx(ptx, [a, b, c], (1, 1, 1))
+    np.testing.assert_allclose(c, exact, rtol=0, atol=32 * UNIT)
 
 
 def test_a_product_goes_on_from_permuted_sums():

@@ -30,16 +30,20 @@ def chain(index: str = "%x") -> str:
     lines += [f"%zero = constant <f16: 0.0> : {tile}"]
     for n, type in enumerate((view, view, rows, rows)):
         size = 48 if type is rows else 16
-        lines += [f"%v{n} = make_tensor_view %p{n}, shape = [{size}, 16], strides = [16, 1] : {type}"]
+        lines += [
+            f"%v{n} = make_tensor_view %p{n}, shape = [{size}, 16], strides = [16, 1] : {type}"
+        ]
         whole = f"partition_view<tile=(16x16), {type}>"
         lines += [f"%w{n} = make_partition_view %v{n} : {whole}"]
     load = "load_view_tko weak"
-    lines += [f"%in, %tin = {load} %w2[{index}, %i] token = %t : {many}, tile<i32> -> {tile}, token"]
+    lines += [
+        f"%in, %tin = {load} %w2[{index}, %i] token = %t : {many}, tile<i32> -> {tile}, token"
+    ]
     lines += [f"%a, %ta = {load} %w0[%i, %i] token = %t : {part}, tile<i32> -> {tile}, token"]
     lines += [f"%d = mmaf %a, %in, %zero : {tile}, {tile}, {tile}"]
     lines += [f"%b, %tb = {load} %w1[%i, %i] token = %t : {part}, tile<i32> -> {tile}, token"]
     lines += [f"%e = mmaf %b, %d, %zero : {tile}, {tile}, {tile}"]
-    lines += [f"%s = store_view_tko weak %e, %w3[%x, %i] token = %t"]
+    lines += ["%s = store_view_tko weak %e, %w3[%x, %i] token = %t"]
     lines += [f"  : {tile}, {many}, tile<i32> -> token", "return", "}", "}"]
     return "\n".join(lines)
 

@@ -163,9 +163,7 @@ def _rows() -> tuple[MmaAtom, ...]:
         MmaAtom(16, 8, 16, "f16", "f16", "f16", sync),
         MmaAtom(16, 8, 16, "f32", "bf16", "bf16", sync),
         MmaAtom(16, 8, 8, "f32", "tf32", "tf32", sync),
-        MmaAtom(
-            16, 8, 16, "f32", "f32", "f32", Feature.F32_BY_BF16, parts="m16n8k16_f32_bf16"
-        ),
+        MmaAtom(16, 8, 16, "f32", "f32", "f32", Feature.F32_BY_BF16, parts="m16n8k16_f32_bf16"),
         MmaAtom(8, 8, 4, "f64", "f64", "f64", f64),
         *(MmaAtom(16, 8, 32, "s32", a, b, sync) for a, b in integers),
         *(MmaAtom(16, 8, 32, "f32", a, b, fp8) for a, b in floats8),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import FloatTF32Type, f32
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
 from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
@@ -16,6 +16,7 @@ from tileiras.codegen.lowering.dot_operands import (
     SharedOperand,
     StagedOperand,
     register_count,
+    unsigned,
 )
 from tileiras.codegen.lowering.scaled_words import (
     SignedOperand,
@@ -27,7 +28,6 @@ from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.stage_operands import is_in_stage, operand_shape, tile_of
 from tileiras.codegen.lowering.types import element_type, register_type
 from tileiras.codegen.target import Feature
-from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.mma import columns_of, in_columns, mma_operand_layout
@@ -216,8 +216,7 @@ def _staged_sizes(
 
 def _stored_bytes(value: SSAValue) -> Sequence[int]:
     """Bytes of an element in shared memory, of each of its parts where there are several."""
-    element = _element(value)
-    return (2, 2, 2) if element == f32 and not isinstance(element_type(value.type), FloatTF32Type) else (storage_bytes(_bits(value)),)
+    return (2, 2, 2) if element_type(value.type) == f32 else (storage_bytes(_bits(value)),)
 
 
 def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLayout]) -> bool:
@@ -320,7 +319,8 @@ def _operand(
         return RegisterOperand(ctx, registers, steps)
     source, steps = counted(source), plain
     has_loads, has_stores = (ctx.target.has(f) for f in (Feature.LDMATRIX, Feature.STMATRIX))
-    tile = plan_operand(source, steps.layout, k_dim, bit_width(element), has_loads, parts, has_stores)
+    bits = bit_width(element)
+    tile = plan_operand(source, steps.layout, k_dim, bits, has_loads, parts, has_stores)
     return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)
 
 
@@ -372,13 +372,6 @@ def _multiply(
             )
         )
     return ctx.b.concat(parts)
-
-
-def unsigned(value: SSAValue) -> SSAValue:
-    """The tile of which an operand is the negative, or the operand."""
-    if isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp):
-        return value.op.operands[0]
-    return value
 
 
 RULES: LoweringRules = {

@@ -23,7 +23,7 @@ from xdsl.ir import SSAValue
 from tileiras.codegen.atoms.mma import MmaAtom
 from tileiras.codegen.llvmir.builder import ThreadBuilder
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.mma_dot import unsigned
+from tileiras.codegen.lowering.dot_operands import unsigned
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.llvm.types import lanes_of, vector_type
 from tileiras.dialects.nv_tileaa.tensors import is_zero
@@ -45,8 +45,10 @@ _SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))
 _COLUMNS = 4
 """Policy: instructions along N whose sums are live at once, twice."""
 
-Parts = tuple[SSAValue, SSAValue, SSAValue]
-"""An operand's parts, vectors of bf16."""
+Parts = Sequence[SSAValue]
+"""An operand's three parts, vectors of bf16, the largest first."""
+Product = tas.MmaDotOp | tas.MmaScaledDotOp
+"""Products by mma.sync; those with scales have no parts."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,7 @@ def parts_of(b: ThreadBuilder, value: SSAValue) -> Parts:
     lanes = lanes_of(value.type) or 1
     if lanes % 2:
         value = b.concat([value, value])
-        first, second, third = (b.slice(part, 0, lanes) for part in parts_of(b, value))
-        return first, second, third
+        return [b.slice(part, 0, lanes) for part in parts_of(b, value)]
     words = vector_type(i32, lanes)
     bits = b.bitcast(value, words)
     halves = (b.shuffle(bits, None, range(first, lanes, 2)) for first in (0, 1))
@@ -174,7 +175,7 @@ class ProductsOfParts:
     one's sum alone.
     """
 
-    def __init__(self, ctx: KernelLowering, atom: MmaAtom, products: Sequence[tas.MmaDotOp]):
+    def __init__(self, ctx: KernelLowering, atom: MmaAtom, products: Sequence[Product]):
         self._ctx, self._atom, self._products = ctx, atom, products
         shape = ctx.layout(products[0].result.type).shape
         self._batches = shape[0] if len(shape) == 3 else 1
@@ -184,7 +185,7 @@ class ProductsOfParts:
             before = self._sums.get(product.acc)
             self._sums[product.result] = self._start(product) if before is None else before
 
-    def _start(self, op: tas.MmaDotOp) -> list[SSAValue | PartSums]:
+    def _start(self, op: Product) -> list[SSAValue | PartSums]:
         """What is added to, batch by batch."""
         b, acc = self._ctx.b, self._ctx.value(op.acc)
         count = lanes_of(acc.type) or 1
@@ -198,12 +199,9 @@ class ProductsOfParts:
 
     def fragments(self, values: Sequence[SSAValue]) -> Parts:
         """The parts of an operand's fragments: of fragments as they are, or those of its parts."""
-        if len(values) == 1:
-            return parts_of(self._ctx.b, values[0])
-        first, second, third = values
-        return first, second, third
+        return parts_of(self._ctx.b, values[0]) if len(values) == 1 else values
 
-    def add(self, op: tas.MmaDotOp, left: Parts, right: Parts, reps_k: int) -> None:
+    def add(self, op: Product, left: Parts, right: Parts, reps_k: int) -> None:
         """Adds a product of fragments along `reps_k` instructions of K."""
         b, atom, sums = self._ctx.b, self._atom, self._sums[op.result]
         if (unsigned(op.lhs) is op.lhs) != (unsigned(op.rhs) is op.rhs):
@@ -213,7 +211,7 @@ class ProductsOfParts:
         reps_n = counts[1] // (atom.b_elements * reps_k)
         for batch in range(self._batches):
             x, y = (
-                tuple(b.slice(part, batch * count, count) for part in parts)
+                [b.slice(part, batch * count, count) for part in parts]
                 for parts, count in zip((left, right), counts, strict=True)
             )
             sums[batch] = multiply_parts(b, atom, (x, y), sums[batch], (reps_m, reps_n, reps_k))
@@ -223,8 +221,7 @@ class ProductsOfParts:
         for part in parts:
             if part not in self._negated:
                 self._negated[part] = self._ctx.b.fneg(part)
-        first, second, third = (self._negated[part] for part in parts)
-        return first, second, third
+        return [self._negated[part] for part in parts]
 
     def totals(self) -> list[SSAValue]:
         """The results; of sums that are with the tensor cores LLVM leaves out what nobody reads."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32
 
-from tests.codegen.test_fma_products import ComplexProduct
-from tests.codegen.test_lowering_dot import check, dot_kernel
+from tests.kernels.complex_products import ComplexProduct
+from tests.kernels.dot_kernels import check, dot_kernel
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.bytecode.writer import write_module
 from tileiras.dialects import cuda_tile as ct

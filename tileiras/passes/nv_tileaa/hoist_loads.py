@@ -64,9 +64,9 @@ class HoistLoadsPass(IrPass):
                 _forget_strategy(branch)
         for func in op.body.ops:
             if isinstance(func, aa.FuncOp) and _has_products(func.body.block):
-                from tileiras.passes.nv_tileaa.early_loads import start_loads
+                from tileiras.passes.nv_tileaa.loads_before_products import move_loads
 
-                start_loads(func.body.block, ctx.require_target())
+                move_loads(func.body.block, ctx.require_target())
 
 
 def _has_products(block: Block) -> bool:

@@ -32,7 +32,7 @@ are gone: 666 and 847 (decision 0083).
 """
 
 
-def start_loads(block: Block, target: GpuTarget) -> bool:
+def move_loads(block: Block, target: GpuTarget) -> bool:
     """Moves them behind the first load of a kernel's outermost block; False if there are none."""
     loads = [op for op in block.ops if isinstance(op, aa.TiledLoadOp)]
     products = [op for op in block.ops if isinstance(op, aa.ProductOp)]

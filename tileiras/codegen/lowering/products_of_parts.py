@@ -42,7 +42,7 @@ _HIGH_HALVES = 0x7632
 """The bytes that `prmt` takes of two words: the upper halves of both."""
 _SMALL = ((2, 0), (0, 2), (1, 1), (1, 0), (0, 1))
 """The products of parts beside the main one, smallest first."""
-_COLUMNS = 4
+_COLUMNS = 2
 """Policy: instructions along N whose sums are live at once, twice."""
 
 Parts = Sequence[SSAValue]

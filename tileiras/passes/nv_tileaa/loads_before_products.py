@@ -18,6 +18,7 @@ from math import prod
 from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, OpResult
 
+from tileiras.analysis.register_pressure import block_pressure
 from tileiras.codegen.target import Feature, GpuTarget
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import MemoryOrdering
@@ -25,10 +26,11 @@ from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 
-MOST_BYTES = 1024
-"""Policy: of a tile that waits in registers: two of each of 128 threads. Fourier transforms of f16
-with matrices of 1 KB, us on one H200: 190.9 and 181.6; of f32 with 2 KB registers for a second CTA
-are gone: 666 and 847 (decision 0083).
+MOST_BYTES, MOST_BYTES_ALONE = 1024, 2048
+"""Policy: of a tile that waits in registers: two of each of 128 threads, and four where one CTA
+takes most registers of an SM anyway. Fourier transforms of f16 with matrices of 1 KB, us on one
+H200: 190.9 and 181.6; of f32 with 2 KB 722 and 676 in a CTA for an SM; of which two fit, registers
+for the second one are gone, 666 and 847 (decision 0083).
 """
 
 
@@ -39,9 +41,11 @@ def move_loads(block: Block, target: GpuTarget) -> bool:
     if not loads or not products:
         return False
     _look_ahead(block, loads, target)
+    is_alone = 2 * block_pressure(block) >= target.registers_per_sm
+    most = MOST_BYTES_ALONE if is_alone else MOST_BYTES
     place, has_moved = loads[0], False
     for load in loads[1:]:
-        if _is_for_all(load, block) and products[0].is_before_in_block(load):
+        if _is_for_all(load, block, most) and products[0].is_before_in_block(load):
             place = _move_behind(place, load)
             has_moved = True
     return has_moved
@@ -80,7 +84,7 @@ def _waits_for_nothing(load: aa.TiledLoadOp) -> bool:
     return not isinstance(token, OpResult) or isinstance(token.op, aa.CreateMemTokenOp)
 
 
-def _is_for_all(load: aa.TiledLoadOp, block: Block) -> bool:
+def _is_for_all(load: aa.TiledLoadOp, block: Block, most: int) -> bool:
     """Whether a load waits for nothing, and is the same and small in all tile blocks."""
     if not _waits_for_nothing(load):
         return False
@@ -88,7 +92,7 @@ def _is_for_all(load: aa.TiledLoadOp, block: Block) -> bool:
     is_known = isinstance(memref, aa.MakeMemRefOp) and memref.parent_block() is block
     indices = [isinstance(i, OpResult) and isinstance(i.op, aa.ConstantOp) for i in load.indices]
     bytes = prod(shape_of(load.result)) * storage_bytes(element_of(load.result))
-    return is_known and all(indices) and bytes <= MOST_BYTES
+    return is_known and all(indices) and bytes <= most
 
 
 def _move_behind(place: aa.TiledLoadOp, load: aa.TiledLoadOp) -> aa.TiledLoadOp:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import f32
 
 from tests.kernels.complex_products import ComplexProduct
 from tests.kernels.dot_kernels import check, dot_kernel
+from tests.kernels.gemm import gemm
 from tests.kernels.lowered import lower_to_llvm, run_lowered
 from tileiras.bytecode.writer import write_module
 from tileiras.dialects import cuda_tile as ct
@@ -121,3 +124,21 @@ def test_a_product_goes_on_from_permuted_sums():
     )
     first = (w @ x).reshape(2, 16, 2, 16).transpose(0, 2, 3, 1).reshape(x.shape)
     np.testing.assert_array_equal(found, w @ first)
+
+
+def f32_gemm(rows: int, columns: int, depth: int) -> str:
+    """The PTX of a product of f32 in a loop."""
+    text = gemm(rows, columns, depth).decode()
+    text = text.replace("f16", "f32")
+    text = re.sub(r"%h = ftof .*", "", text).replace("weak %h,", "weak %acc,")
+    options = CompileOptions(emit="ptx", gpu_name="sm_90")
+    return compile_module(text.encode(), options).output.decode()
+
+
+def test_two_ctas_of_eight_warps_share_an_sm_where_sums_leave_room():
+    assert ".minnctapersm 2" in f32_gemm(128, 128, 16)
+
+
+@pytest.mark.parametrize("tile", [(128, 128, 32), (128, 256, 16), (64, 64, 16)])
+def test_others_have_the_registers_that_they_take(tile):
+    assert ".minnctapersm" not in f32_gemm(*tile)

@@ -11,7 +11,6 @@ from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.encoding import layout_of
 
-
 WARPS_OF_PARTS, MOST_SUMS_OF_PARTS = 8, 64
 """Policy: warps of a CTA and registers of a thread for sums with which two CTAs fit an SM, if ptxas
 is told so. 4096x4096x4096 f32 in tiles of 128x128x16, us on one H200, with 134 registers and 128:

@@ -150,6 +150,10 @@ def other_gemms() -> Iterator[Entry]:
         yield _gemm(
             "tf32 column-major a 8192^3", big, tile, "float32", rate="tf32", rows_first=True
         )
+    for tile in ((128, 128, 32), (128, 64, 32), (64, 64, 32)):
+        size = (4096, 4096, 4096)
+        exact = _gemm("f32 4096^3", size, tile, "float32", kernel="f32_gemm", rate="f32")
+        yield replace(exact, reference="f32_gemm")
     for rows in (16, 32):
         yield _gemm(f"f16 {rows}x8192x8192", (rows, 8192, 8192), (rows, 128, 64))
     yield from _split_gemms()

@@ -26,6 +26,19 @@ def gemm(a, b, out, tm: Int, tn: Int, tk: Int, group: Int):
 
 
 @ct.kernel
+def f32_gemm(a, b, out, tm: Int, tn: Int, tk: Int, group: Int):
+    """out = a @ b of f32 that stays f32, one tile a block."""
+    row_tiles, column_tiles = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[1], tn)
+    row, column = tile_of_block(ct.bid(0), row_tiles, column_tiles, group)
+    total = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.num_tiles(a, axis=1, shape=(tm, tk))):
+        left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        right = ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, right, total)
+    ct.store(out, (row, column), total)
+
+
+@ct.kernel
 def persistent_gemm(a, b, out, tm: Int, tn: Int, tk: Int, group: Int):
     """out = a @ b by as many blocks as fit on the GPU; each walks over tiles."""
     row_tiles, column_tiles = ct.cdiv(a.shape[0], tm), ct.cdiv(b.shape[1], tn)

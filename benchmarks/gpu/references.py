@@ -64,6 +64,13 @@ def expected_gemm(arguments: Arguments) -> Iterator[Piece]:
             yield (place if out.dim() == 2 else (batch, place)), exact, bound
 
 
+def expected_f32_gemm(arguments: Arguments) -> Iterator[Piece]:
+    """Products of f32 that are not rounded: partial sums are, once for each of the depth."""
+    a, b = arguments[0].to(torch.float64), arguments[1].to(torch.float64)
+    noise = ROUNDING[torch.float32] * a.shape[1] ** 0.5 * (a.square() @ b.square()).sqrt()
+    yield slice(None), a @ b, noise
+
+
 def expected_split_gemm(arguments: Arguments) -> Iterator[Piece]:
     """A product whose parts are added in the result's format: a rounding for each part."""
     a, b, out, parts = arguments[0], arguments[1], arguments[2], arguments[-1]
@@ -100,6 +107,19 @@ def library_gemm(arguments: Arguments) -> Callable[[], Any] | None:
         ]
     result = torch.empty_like(out, dtype=a.dtype)
     return lambda: torch.matmul(a, b, out=result)
+
+
+def library_f32_gemm(arguments: Arguments) -> Callable[[], Any]:
+    """cuBLAS without tf32."""
+    a, b, out = arguments[:3]
+    result, modes = torch.empty_like(out), torch.backends.cuda.matmul
+
+    def multiply() -> None:
+        usual, modes.allow_tf32 = modes.allow_tf32, False
+        torch.matmul(a, b, out=result)
+        modes.allow_tf32 = usual
+
+    return multiply
 
 
 def expected_experts(arguments: Arguments) -> Iterator[Piece]:
@@ -264,6 +284,7 @@ def _into(out: torch.Tensor, function: Callable[[torch.Tensor], Any]) -> Callabl
 
 EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
     "gemm": expected_gemm,
+    "f32_gemm": expected_f32_gemm,
     "split_gemm": expected_split_gemm,
     "grouped_gemm": expected_grouped_gemm,
     "experts": expected_experts,
@@ -279,6 +300,7 @@ EXPECTED: dict[str, Callable[[Arguments], Iterator[Piece]]] = {
 
 LIBRARY: dict[str, Callable[[Arguments], Callable[[], Any] | None]] = {
     "gemm": library_gemm,
+    "f32_gemm": library_f32_gemm,
     "split_gemm": library_gemm,
     "grouped_gemm": lambda a: library_gemm([a[0], a[1][0], a[2]]),
     "experts": library_experts,

@@ -66,10 +66,9 @@ cuda_tile.module @m {
   }
 }
 // -----
-// multiplies_and_adds_where_there_is_no_instruction
+// multiplies_parts_of_f32
 // CHECK: nv_tileaa.dot
-// CHECK-SAME: mma = #nv_tileas.fma<lhs_batches = all, rhs_batches = all>
-// CHECK-SAME: fragments = [#mma0]
+// CHECK-SAME: mma = #nv_tileas.mma_sync<atom = m16n8k16_f32_f32, warps_m = 2, warps_n = 2>
 cuda_tile.module @m {
   entry @squared(%a: tile<ptr<f32>>, %c: tile<ptr<f32>>) {
     %t = make_token : token
@@ -85,6 +84,30 @@ cuda_tile.module @m {
     %d = mmaf %x, %x, %zero : tile<64x64xf32>, tile<64x64xf32>, tile<64x64xf32>
     %u = store_view_tko weak %d, %cv[%i, %i] token = %t
       : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>,
+        tile<i32> -> token
+    return
+  }
+}
+// -----
+// multiplies_and_adds_where_there_is_no_instruction
+// CHECK: nv_tileaa.dot
+// CHECK-SAME: mma = #nv_tileas.fma<lhs_batches = all, rhs_batches = all>
+// CHECK-SAME: fragments = [#mma0]
+cuda_tile.module @m {
+  entry @squared(%a: tile<ptr<f32>>, %c: tile<ptr<f32>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a, shape = [8, 8], strides = [8, 1] : tensor_view<8x8xf32, strides=[8,1]>
+    %ct = make_tensor_view %c, shape = [8, 8], strides = [8, 1] : tensor_view<8x8xf32, strides=[8,1]>
+    %av = make_partition_view %at : partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>
+    %cv = make_partition_view %ct : partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>
+    %zero = constant <f32: 0.0> : tile<8x8xf32>
+    %x, %tx = load_view_tko weak %av[%i, %i] token = %t
+      : partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>, tile<i32>
+      -> tile<8x8xf32>, token
+    %d = mmaf %x, %x, %zero : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>
+    %u = store_view_tko weak %d, %cv[%i, %i] token = %t
+      : tile<8x8xf32>, partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>,
         tile<i32> -> token
     return
   }

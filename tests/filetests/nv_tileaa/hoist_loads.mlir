@@ -107,3 +107,61 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// loads_what_is_small_and_known_in_front_of_products
+// CHECK: nv_tileaa.tiled_load
+// CHECK: nv_tileaa.tiled_load
+// CHECK: nv_tileaa.dot
+// CHECK: nv_tileaa.dot
+cuda_tile.module @m {
+  entry @twice(%a: tile<ptr<f16>>, %x: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %zero16 = constant <f32: 0.0> : tile<16x16xf32>
+    %zero = constant <f32: 0.0> : tile<32x16xf32>
+    %at = make_tensor_view %a, shape = [32, 16], strides = [16, 1] : tensor_view<32x16xf16, strides=[16,1]>
+    %xt = make_tensor_view %x, shape = [16, 16], strides = [16, 1] : tensor_view<16x16xf16, strides=[16,1]>
+    %ct = make_tensor_view %c, shape = [32, 16], strides = [16, 1] : tensor_view<32x16xf32, strides=[16,1]>
+    %av = make_partition_view %at : partition_view<tile=(32x16), tensor_view<32x16xf16, strides=[16,1]>>
+    %xv = make_partition_view %xt : partition_view<tile=(16x16), tensor_view<16x16xf16, strides=[16,1]>>
+    %cv = make_partition_view %ct : partition_view<tile=(32x16), tensor_view<32x16xf32, strides=[16,1]>>
+    %l, %tl = load_view_tko weak %xv[%i, %i] token = %t
+      : partition_view<tile=(16x16), tensor_view<16x16xf16, strides=[16,1]>>, tile<i32> -> tile<16x16xf16>, token
+    %d = mmaf %l, %l, %zero16 : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
+    %n = ftof %d : tile<16x16xf32> -> tile<16x16xf16>
+    %b, %tb = load_view_tko weak %av[%i, %i] token = %t : partition_view<tile=(32x16), tensor_view<32x16xf16, strides=[16,1]>>, tile<i32> -> tile<32x16xf16>, token
+    %e = mmaf %b, %n, %zero : tile<32x16xf16>, tile<16x16xf16>, tile<32x16xf32>
+    %s = store_view_tko weak %e, %cv[%i, %i] token = %t
+      : tile<32x16xf32>, partition_view<tile=(32x16), tensor_view<32x16xf32, strides=[16,1]>>, tile<i32> -> token
+    return
+  }
+}
+// -----
+// leaves_large_tiles_behind_products
+// CHECK: nv_tileaa.tiled_load
+// CHECK: nv_tileaa.dot
+// CHECK: nv_tileaa.tiled_load
+// CHECK: nv_tileaa.dot
+cuda_tile.module @m {
+  entry @twice(%a: tile<ptr<f16>>, %x: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %zero16 = constant <f32: 0.0> : tile<16x16xf32>
+    %zero = constant <f32: 0.0> : tile<64x16xf32>
+    %at = make_tensor_view %a, shape = [64, 16], strides = [16, 1] : tensor_view<64x16xf16, strides=[16,1]>
+    %xt = make_tensor_view %x, shape = [16, 16], strides = [16, 1] : tensor_view<16x16xf16, strides=[16,1]>
+    %ct = make_tensor_view %c, shape = [64, 16], strides = [16, 1] : tensor_view<64x16xf32, strides=[16,1]>
+    %av = make_partition_view %at : partition_view<tile=(64x16), tensor_view<64x16xf16, strides=[16,1]>>
+    %xv = make_partition_view %xt : partition_view<tile=(16x16), tensor_view<16x16xf16, strides=[16,1]>>
+    %cv = make_partition_view %ct : partition_view<tile=(64x16), tensor_view<64x16xf32, strides=[16,1]>>
+    %l, %tl = load_view_tko weak %xv[%i, %i] token = %t
+      : partition_view<tile=(16x16), tensor_view<16x16xf16, strides=[16,1]>>, tile<i32> -> tile<16x16xf16>, token
+    %d = mmaf %l, %l, %zero16 : tile<16x16xf16>, tile<16x16xf16>, tile<16x16xf32>
+    %n = ftof %d : tile<16x16xf32> -> tile<16x16xf16>
+    %b, %tb = load_view_tko weak %av[%i, %i] token = %t : partition_view<tile=(64x16), tensor_view<64x16xf16, strides=[16,1]>>, tile<i32> -> tile<64x16xf16>, token
+    %e = mmaf %b, %n, %zero : tile<64x16xf16>, tile<16x16xf16>, tile<64x16xf32>
+    %s = store_view_tko weak %e, %cv[%i, %i] token = %t
+      : tile<64x16xf32>, partition_view<tile=(64x16), tensor_view<64x16xf32, strides=[16,1]>>, tile<i32> -> token
+    return
+  }
+}

@@ -1,7 +1,8 @@
 // RUN: canonicalize,cse,convert-cudatile-to-tileaa,choose-strategy,tileas-plan-cta,tileas-assign-dot-layouts,tileas-assign-load-store-layouts,tileas-assign-warp-roles,convert-tileaa-to-tileas,tileas-group-products
 // moves_a_product_up_to_one_with_the_same_left_operand
-// CHECK: nv_tileas.fma_dot
-// CHECK-NEXT: nv_tileas.fma_dot
+// CHECK: nv_tileas.mma_dot
+// CHECK-NOT: nv_tileaa.exp
+// CHECK: nv_tileas.mma_dot
 // CHECK: nv_tileaa.exp
 cuda_tile.module @m {
   entry @k(%p0: tile<ptr<f32>>, %p1: tile<ptr<f32>>, %p2: tile<ptr<f32>>, %p3: tile<ptr<f32>>) {
@@ -36,9 +37,9 @@ cuda_tile.module @m {
 }
 // -----
 // leaves_products_that_share_nothing
-// CHECK: nv_tileas.fma_dot
+// CHECK: nv_tileas.mma_dot
 // CHECK: nv_tileaa.exp
-// CHECK: nv_tileas.fma_dot
+// CHECK: nv_tileas.mma_dot
 cuda_tile.module @m {
   entry @k(%p0: tile<ptr<f32>>, %p1: tile<ptr<f32>>, %p2: tile<ptr<f32>>, %p3: tile<ptr<f32>>) {
     %t = make_token : token

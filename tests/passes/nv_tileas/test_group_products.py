@@ -53,9 +53,9 @@ COMPLEX = (
 
 
 def placed(source: bytes) -> list[str]:
-    """The operations of nv_tileas from the first product to the last."""
+    """The operations of nv_tileas from the first product to the last; f32 by multiply-adds."""
     options = with_environment(
-        CompileOptions(gpu_name="sm_90", emit="nv_tileas", print_generic=True)
+        CompileOptions(gpu_name="sm_89", emit="nv_tileas", print_generic=True)
     )
     text = compile_module(source, options).output.decode()
     names = re.findall(r'"nv_tile\w+\.(\w+)"', text)

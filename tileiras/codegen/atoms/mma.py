@@ -55,6 +55,9 @@ class MmaAtom:
     Types are PTX's names. A, B in `.row`, `.col` order. Fragments are `*_elements` elements per
     thread, packed into `*_registers` registers of class `operand_class`/`accumulator_class` (LLVM
     letters).
+
+    `parts`: the name of the row by which the parts of operands are multiplied, where operands are
+    wider than those of any instruction (`lowering/products_of_parts.py`).
     """
 
     m: int
@@ -65,6 +68,7 @@ class MmaAtom:
     b_type: str
     feature: Feature
     scaling: Scaling | None = None
+    parts: str = ""
 
     def __post_init__(self) -> None:
         """Checks that every fragment fills whole registers."""
@@ -146,7 +150,8 @@ class MmaAtom:
     def layouts(self) -> Any:
         """Fragment layouts of A, B and C: those of `dialects.layout.mma`, imported late."""
         fragments = import_module("tileiras.dialects.layout.mma").mma_fragments
-        return fragments(self.m, self.n, self.depth, _BITS[self.a_type])
+        whole = MMA_ATOMS[self.parts] if self.parts else self
+        return fragments(self.m, self.n, self.depth, _BITS[whole.a_type])
 
 
 def _rows() -> tuple[MmaAtom, ...]:
@@ -158,6 +163,7 @@ def _rows() -> tuple[MmaAtom, ...]:
         MmaAtom(16, 8, 16, "f16", "f16", "f16", sync),
         MmaAtom(16, 8, 16, "f32", "bf16", "bf16", sync),
         MmaAtom(16, 8, 8, "f32", "tf32", "tf32", sync),
+        MmaAtom(16, 8, 16, "f32", "f32", "f32", Feature.F32_BY_BF16, parts="m16n8k16_f32_bf16"),
         MmaAtom(8, 8, 4, "f64", "f64", "f64", f64),
         *(MmaAtom(16, 8, 32, "s32", a, b, sync) for a, b in integers),
         *(MmaAtom(16, 8, 32, "f32", a, b, fp8) for a, b in floats8),

@@ -89,7 +89,8 @@ def row_of(atom: MmaAtom, target: GpuTarget) -> Any:
             row = _scaled_row(atom, a, b, c)
         case "warp":
             rows = mma_atoms_of(a, b, c)
-            row = next((row for row in rows if (row.m, row.n, row.k) == atom.shape), None)
+            shapes = {(row.m, row.n, row.k): row for row in rows if not row.parts}
+            row = shapes.get(atom.shape)
         case "warpgroup":
             row = find_wgmma_atom(c, a, b, n)
             if row is not None and (m, k) != (ROWS, row.family.k):

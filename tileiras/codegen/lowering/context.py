@@ -127,6 +127,8 @@ class KernelLowering:
         self.smem_tiles: dict[SSAValue, SmemTile] = {}
         """Tiles in stages of pipelines, which products read there; they have no registers."""
         self.exchanges: dict[SSAValue, SentTiles] = {}
+        self.sums_of_parts: dict[SSAValue, Sequence[Any]] = {}
+        """Sums of products of parts that can go on (`products_of_parts.PartSums`)."""
         self.has_long_prints: bool | None = None
         self._print_buffer: SSAValue | None = None
         self._constants: dict[tuple[bytes, int, int], llvm_memory.GlobalOp] = {}

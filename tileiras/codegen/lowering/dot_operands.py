@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, OpResult, SSAValue
 
 from tileiras.codegen.atoms.matrix_tiles import plan_matrix_tiles
 from tileiras.codegen.lowering.addressing import combinations
 from tileiras.codegen.lowering.context import KernelLowering
 from tileiras.codegen.lowering.staging import Window, load_tile, store_tile
+from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.offsets import offset_bases, storage_bytes, vector_elements
 from tileiras.dialects.layout.operands import OperandTile, inner_bits
@@ -216,6 +217,13 @@ class StagedOperand(SharedOperand):
         """Made where it is used: the region stays, so nothing but registers would be saved."""
         base = self.ctx.threads.linear(lane, warp)
         return self.ctx.b.xor(base, self.ctx.b.const_int(i32, mixed)) if mixed else base
+
+
+def unsigned(value: SSAValue) -> SSAValue:
+    """The tile of which an operand is the negative, or the operand."""
+    if isinstance(value, OpResult) and isinstance(value.op, aa.NegFOp):
+        return value.op.operands[0]
+    return value
 
 
 def register_count(value: SSAValue) -> int:

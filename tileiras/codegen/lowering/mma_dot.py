@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.atoms.mma import MmaAtom, get_mma_atom
@@ -15,6 +16,7 @@ from tileiras.codegen.lowering.dot_operands import (
     SharedOperand,
     StagedOperand,
     register_count,
+    unsigned,
 )
 from tileiras.codegen.lowering.scaled_words import (
     SignedOperand,
@@ -32,7 +34,7 @@ from tileiras.dialects.layout.mma import columns_of, in_columns, mma_operand_lay
 from tileiras.dialects.layout.offsets import storage_bytes
 from tileiras.dialects.layout.operands import placed_operand, plan_operand
 from tileiras.dialects.layout.scales import ScaleWords
-from tileiras.dialects.llvm.types import bit_width
+from tileiras.dialects.llvm.types import bit_width, scalar_of
 
 _STEP_REGISTERS = 64
 """32-bit registers that the fragments of one step may take; fewer steps make shorter code."""
@@ -63,6 +65,9 @@ def lower_mma_dot(ctx: KernelLowering, op: MmaProduct) -> None:
     parts = _parts(ctx, values, layouts, reps_k)
     steps = _divide(ctx, values, atom, layouts, reps_k, parts)
     columns = {place: column for column, place in _columns(ctx, op, atom).items()}
+    if atom.parts:
+        _multiply_in_parts(ctx, atom, products, values, steps, parts, columns)
+        return
     operands: dict[_Key, AnyOperand] = {
         (value, which): _operand(ctx, value, steps[which], -1 - which, parts, columns)
         for value, which in values
@@ -83,6 +88,43 @@ def lower_mma_dot(ctx: KernelLowering, op: MmaProduct) -> None:
                 place = Part(batches, reps, step * reps, scales[index])
                 sums[index] = _multiply(ctx, atom, fragments, sums[index], place)
     ctx.values.update(zip((product.result for product in products), sums, strict=True))
+
+
+def _multiply_in_parts(
+    ctx: KernelLowering,
+    atom: MmaAtom,
+    products: Sequence[MmaProduct],
+    values: Sequence[_Key],
+    steps: Sequence[FragmentSteps],
+    parts: int,
+    columns: dict[int, int],
+) -> None:
+    """The same where operands are multiplied in parts: each part is an operand of its own."""
+    from tileiras.codegen.lowering.products_of_parts import ProductsOfParts, parts_of
+
+    operands: dict[_Key, Sequence[AnyOperand]] = {}
+    for value, which in values:
+        if _is_in_fragments(ctx, (value, which), [step.layout for step in steps]):
+            operands[value, which] = [RegisterOperand(ctx, ctx.value(value), steps[which])]
+            continue
+        operands[value, which] = [
+            _operand(ctx, value, steps[which], -1 - which, parts, columns, part)
+            for part in parts_of(ctx.b, ctx.value(value))
+        ]
+    staged = [of for each in operands.values() for of in each if isinstance(of, StagedOperand)]
+    sums = ProductsOfParts(ctx, atom, products)
+    reps, per_part = 1 << steps[0].step_bits, steps[0].count // parts
+    for part in range(parts):
+        _stage(ctx, staged, part)
+        for step in range(part * per_part, (part + 1) * per_part):
+            read = {
+                key: sums.fragments([operand.fragments(step) for operand in each])
+                for key, each in operands.items()
+            }
+            for product in products:
+                left, right = (read[key] for key in _keys(product))
+                sums.add(product, left, right, reps)
+    ctx.values.update(zip((product.result for product in products), sums.totals(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -120,8 +162,11 @@ def _scales(ctx: KernelLowering, op: MmaProduct) -> Scales | None:
 
 
 def _keys(op: MmaProduct) -> list[_Key]:
-    """The operands of a product."""
-    return [(op.lhs, 0), (op.rhs, 1)]
+    """The operands of a product; of one in parts without a sign, which parts take for nothing."""
+    values = [op.lhs, op.rhs]
+    if get_mma_atom(op.atom.data).parts:
+        values = [unsigned(value) for value in values]
+    return [(value, which) for which, value in enumerate(values)]
 
 
 def _together(
@@ -129,6 +174,7 @@ def _together(
 ) -> list[MmaProduct]:
     """A product and those right behind it that read an operand of it from shared memory too."""
     staged = {key: None for key in _keys(first) if not _is_in_fragments(ctx, key, layouts)}
+    in_parts = bool(get_mma_atom(first.atom.data).parts)
     products, made = [first], [first.result]
     following = first.next_op
     while (
@@ -136,7 +182,8 @@ def _together(
         and following.properties == first.properties
         and following.result.type == first.result.type
         and any(key in staged for key in _keys(following))
-        and not any(operand in made for operand in following.operands)
+        and not any(operand in made for operand in (following.lhs, following.rhs))
+        and (following.acc not in made or (in_parts and following.acc.has_one_use()))
         and _bytes(ctx, [*products, following], layouts) <= ctx.scratch.limit
     ):
         products.append(following)
@@ -158,12 +205,18 @@ def _staged_sizes(
 ) -> list[int]:
     """Bytes of each operand that lies neither in fragments nor where it is read."""
     return [
-        aligned(layouts[which].size * storage_bytes(_bits(value)))
+        aligned(layouts[which].size * bytes)
         for value, which in values
+        for bytes in _stored_bytes(value)
         if not _is_in_fragments(ctx, (value, which), layouts)
         and value not in ctx.smem_tiles
         and not is_in_stage(value)
     ]
+
+
+def _stored_bytes(value: SSAValue) -> Sequence[int]:
+    """Bytes of an element in shared memory, of each of its parts where there are several."""
+    return (2, 2, 2) if element_type(value.type) == f32 else (storage_bytes(_bits(value)),)
 
 
 def _is_in_fragments(ctx: KernelLowering, key: _Key, layouts: Sequence[LinearLayout]) -> bool:
@@ -244,12 +297,15 @@ def _operand(
     k_dim: int,
     parts: int,
     columns: dict[int, int],
+    part: SSAValue | None = None,
 ) -> AnyOperand:
-    """An operand as it is or where it is, or to be staged.
+    """An operand as it is or where it is, or to be staged, or a `part` of it to be staged.
 
     In shared memory `columns` of a right operand, by their numbers, count as the instructions'.
     """
     element, there = _element(value), tile_of(ctx, value, k_dim + 2)
+    if part is not None:
+        element = scalar_of(part.type)
 
     def counted(layout: LinearLayout) -> LinearLayout:
         return layout if k_dim == -1 else in_columns(layout, columns)
@@ -258,12 +314,13 @@ def _operand(
     if there is not None:
         tile = placed_operand(counted(there.layout), k_dim)
         return SharedOperand(ctx, element, plain, tile, region=there.region)
-    source, registers = ctx.layout(value.type), ctx.value(value)
+    source, registers = ctx.layout(value.type), ctx.value(value) if part is None else part
     if source == steps.layout:
         return RegisterOperand(ctx, registers, steps)
     source, steps = counted(source), plain
     has_loads, has_stores = (ctx.target.has(f) for f in (Feature.LDMATRIX, Feature.STMATRIX))
-    tile = plan_operand(source, steps.layout, k_dim, _bits(value), has_loads, parts, has_stores)
+    bits = bit_width(element)
+    tile = plan_operand(source, steps.layout, k_dim, bits, has_loads, parts, has_stores)
     return StagedOperand(ctx, element, steps, tile, parts, value=registers, source=source)
 
 

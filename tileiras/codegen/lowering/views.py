@@ -22,15 +22,18 @@ from tileiras.codegen.lowering.types import register_type, storage_bits, storage
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.layout import LinearLayout
-from tileiras.dialects.layout.blocked import contiguous_vector
+from tileiras.dialects.layout.blocked import blocked, contiguous_vector
 from tileiras.dialects.layout.offsets import register_representatives
-from tileiras.dialects.llvm.types import integer_type, scalar_of, vector_type
+from tileiras.dialects.llvm.types import integer_type, lanes_of, scalar_of, vector_type
+from tileiras.dialects.nv_tileaa.control_flow import GetProgramIdOp
 from tileiras.dialects.nv_tileaa.memory import MakeMemRefOp
 from tileiras.dialects.nv_tileaa.types import TiledViewType
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import InternalError
 
 _I32_LIMIT = 1 << 31
+_LINE_BYTES = 128
+"""Of a line of L2, which a prefetch brings (PTX ISA, "prefetch")."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +316,8 @@ def lower_tiled_load(ctx: KernelLowering, op: tas.TiledLoadOp) -> None:
     access = (
         view.in_words(op.axis.data) if is_in_words else view.access(op.vector.data, op.axis.data)
     )
+    if op.ahead is not None:
+        _bring_to_l2(ctx, op, op.ahead.data)
     element = register_type(view.element)
     count = len(access.registers) // (2 if view.packed else 1)
     type = vector_type(memory_element(element), count)
@@ -336,6 +341,27 @@ def lower_tiled_load(ctx: KernelLowering, op: tas.TiledLoadOp) -> None:
         loaded = ctx.b.select(access.halves, loaded, ctx.b.const_bits(loaded.type, bits))
     ordered = ctx.b.shuffle(loaded, None, gather_order(layout, access.registers))
     ctx.values[op.result] = register_form(ctx, ordered, element)
+
+
+def _bring_to_l2(ctx: KernelLowering, op: tas.TiledLoadOp, ahead: int) -> None:
+    """Asks L2 for the tile of a later tile block, if there is one: each thread for some lines."""
+    b, type, axis = ctx.b, view_type_of(op.view), op.axis.data
+    line = max(1, _LINE_BYTES // storage_bytes(type.memref.element_type))
+    others = [dim for dim in reversed(range(len(type.tile_shape))) if dim != axis]
+    layout = blocked(type.tile_shape, (axis, *others), line, ctx.num_warps)
+    view = ViewAddressing(ctx, op.view, op.indices, (0,) * len(op.indices), layout)
+    for dim, index in enumerate(op.indices):
+        if isinstance(index.owner, GetProgramIdOp):
+            view.indices[dim] = b.add(view.indices[dim], b.i32(ahead))
+    access = view.access(line, axis)
+    if access.guard is None:
+        raise InternalError("a tile has no bounds", where="views")
+    is_one = lanes_of(access.guard.type) is None
+    for group in range(access.groups):
+        is_there = access.guard if is_one else b.extract(access.guard, group)
+        place = b.extract(access.pointers, group)
+        text = "@$1 prefetch.global.L2 [$0];"
+        b.inline_asm(text, "l,b", None, [place, is_there], side_effects=True)
 
 
 def gather_order(layout: LinearLayout, registers: Sequence[int]) -> list[int]:

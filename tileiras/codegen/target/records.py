@@ -57,7 +57,7 @@ _SINCE_HOPPER = _ADA | {
     Feature.VECTOR_ATOMIC,
     Feature.SETMAXNREG,
 }
-_HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA}
+_HOPPER = (_SINCE_HOPPER - {Feature.FP8_MMA_NATIVE}) | {Feature.WGMMA, Feature.F32_BY_BF16}
 _BLACKWELL = _SINCE_HOPPER | {
     Feature.CLUSTER_LAUNCH_CONTROL,
     Feature.FP4_CONVERT,

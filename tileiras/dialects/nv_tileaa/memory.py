@@ -70,6 +70,8 @@ class TiledLoadBase(SegmentedOp):
     sections. What two of them access there, one of them writing, is different memory.
     `halved`: the dim of the tile of which each CTA of a pair keeps one half in a stage, the first
     CTA the first one (`form-clusters`).
+    `ahead`: L2 gets the tile of the tile block so many further on, too; of the indices the one that
+    is the number of the tile block tells them apart (`hoist-loads`).
     """
 
     view = operand_def()
@@ -82,6 +84,7 @@ class TiledLoadBase(SegmentedOp):
     is_apart = opt_prop_def(UnitAttr)
     tile_block = opt_prop_def(IntAttr)
     halved = opt_prop_def(IntAttr)
+    ahead = opt_prop_def(IntAttr)
     result = result_def()
     result_token = result_def()
 

@@ -116,11 +116,19 @@ def _high_product(run: Lockstep, op: InlineAsmOp, match: re.Match[str]) -> Value
     return (a >> half) * (b >> half) + (first >> half) + (second >> half)
 
 
+def _smaller_with_sign(run: Lockstep, op: InlineAsmOp, match: re.Match[str]) -> Value:
+    """The smaller size of two, the other's where one is no number; its sign is both's product."""
+    first, second = (to_float(value, f32) for value in run.operands(op.arguments))
+    size = np.fmin(np.abs(first), np.abs(second))
+    return from_float(np.where(np.signbit(first) ^ np.signbit(second), -size, size), f32)
+
+
 CONVERSIONS: tuple[tuple[str, Rule], ...] = (
     (r"cvt\.rn\.f16x2\.(?P<pair>e4m3x2|e5m2x2|e2m1x2) ", _widened),
     (r"^cvt\.rn\.satfinite\.(?P<pair>e4m3x2|e5m2x2)\.f32 \$0, \$1, \$2;$", _narrowed),
     (r"^ex2\.approx\.ftz\.f32 \$0, \$1;$", _power_of_two),
     (r"^tanh\.approx\.f32 \$0, \$1;$", _hyperbolic_tangent),
+    (r"^min\.xorsign\.abs\.f32 \$0, \$1, \$2;$", _smaller_with_sign),
     (r"^mul\.hi\.u64 \$0, \$1, \$2;$", _high_product),
     (r"^cvt\.rzi\.(?P<kind>[su])(?P<width>32|64)\.(?P<source>f32|f64) \$0, \$1;$", _truncated),
     (r"^cvt\.rz\.f32\.(?P<kind>[su])(?P<width>32|64) \$0, \$1;$", _integer_cut_off),
@@ -128,6 +136,6 @@ CONVERSIONS: tuple[tuple[str, Rule], ...] = (
         r"^cvt\.(?P<mode>r[nzmp])\.(?P<result>f32|f16)\.(?P<source>f64|f32) \$0, \$1;$",
         _rounded,
     ),
-    (r"^cvt\.(?P<mode>rz)\.(?P<result>f16|bf16)x2\.f32 \$0, \$1, \$2;$", _rounded_pair),
+    (r"^cvt\.(?P<mode>r[nz])\.(?P<result>f16|bf16)x2\.f32 \$0, \$1, \$2;$", _rounded_pair),
 )
 """Forms of text with their rules."""

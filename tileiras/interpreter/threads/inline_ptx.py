@@ -50,6 +50,7 @@ def _text(exact: str) -> str:
 _FORMS: tuple[tuple[str, PtxRule], ...] = (
     (_text("fence.proxy.alias;"), _nothing),
     (_text("nanosleep.u32 $0;"), _nothing),
+    (_text("@$1 prefetch.global.L2 [$0];"), _nothing),
     (
         _text(
             "{ .reg .pred p; .reg .b32 t; WAIT: atom.acquire.gpu.global.cas.b32 t, [$0], 0, 1; "

@@ -44,14 +44,17 @@ class HoistLoadsPass(IrPass):
     """Moves loads out of a branch to before it, so that they are under way with its condition.
 
     Before   %c = f(load ..); if %c { .. } else { %x = tiled_load %v[%i] .. }
+             %a = tiled_load ..; %d = dot %a, ..; %b = tiled_load %w[0, 0]; %e = dot %b, %d
     After    %c = f(load ..); %x = tiled_load %v[%i]; if %c { .. } else { .. }
+             %a = tiled_load ..; %b = tiled_load %w[0, 0]; %d = dot %a, ..; %e = dot %b, %d
     Requires nv_tileaa; a kernel that it changes loses its strategy
     Leaves   loads of elements that the other branch does not access: that memory may not exist;
-             loads ordered after something in their branch; branches whose condition needs no load
+             loads ordered after something in their branch; branches whose condition needs no load;
+             loads behind products that are large, or not the same for all tile blocks
     """
 
     name = "hoist-loads"
-    title: ClassVar[str] = "Hoist loads out of branches"
+    title: ClassVar[str] = "Hoist loads out of branches, and in front of products"
 
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Goes through all branches, inner ones first."""
@@ -59,6 +62,16 @@ class HoistLoadsPass(IrPass):
         for branch in branches:
             if _is_loaded(branch.condition, branch.parent_block()) and _hoist(branch):
                 _forget_strategy(branch)
+        for func in op.body.ops:
+            if isinstance(func, aa.FuncOp) and _has_products(func.body.block):
+                from tileiras.passes.nv_tileaa.loads_before_products import move_loads
+
+                move_loads(func.body.block, ctx.require_target())
+
+
+def _has_products(block: Block) -> bool:
+    """Whether products stand in a block itself."""
+    return any(isinstance(op, aa.ProductOp) for op in block.ops)
 
 
 def _forget_strategy(branch: aa.IfOp) -> None:

@@ -40,7 +40,7 @@ class Instruction:
 def find_instruction(op: aa.ProductOp, target: GpuTarget) -> Instruction | None:
     """The first row for the element types that the target has and that fits into the tiles.
 
-    None if there is none. f32 has none: it stays true f32.
+    None if there is none. That of f32 multiplies parts of its operands, with f32's accuracy.
     """
     if isinstance(op, aa.DotScaledOp):
         scaled = find_scaled_atom(op, target)

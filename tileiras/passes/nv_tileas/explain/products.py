@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from tileiras.codegen.atoms.mma import get_mma_atom
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileas import tcgen05 as tc
@@ -102,6 +103,8 @@ def _tell_mma_sync(teller: Teller, op: tas.MmaDotOp | tas.MmaScaledDotOp) -> Non
     places = _places([_operand(op.lhs), _operand(op.rhs)])
     scaled = ", with block scales" if isinstance(op, tas.MmaScaledDotOp) else ""
     warps = f"{op.warps_m.data}x{op.warps_n.data} warps"
+    if parts := get_mma_atom(atom).parts:
+        scaled, atom = ", six for the parts of f32", parts
     why = f"mma.sync {atom}{scaled} by {warps}, each of which waits for its own; {places}"
     _tell(teller, op, "Tensor-core SM80", shape, f"mma.sync {atom}", why)
 

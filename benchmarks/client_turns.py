@@ -45,7 +45,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         start = time.monotonic()
         # The default action ends the process even while it waits for a GPU inside of a library.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(config.getoption("--turns-seconds"))
+        signal.alarm(config.getoption("--turns-seconds") or 0)
         try:
             return (yield)
         finally:
@@ -76,7 +76,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     if results is None or measured is None:
         return result
     done = item.config.stash.get(WRITTEN, 0)
-    add_results(results, [record(found) for found in measured.benchmarks[done:] if found.stats.data])
+    add_results(
+        results, [record(found) for found in measured.benchmarks[done:] if found.stats.data]
+    )
     item.config.stash[WRITTEN] = len(measured.benchmarks)
     return result
 

@@ -22,7 +22,7 @@ KERNELS = (
     F16,
     replace(F16, cluster=1, result="f32"),
     replace(F16, element="f32", tile=(256, 256, 32), result="f32"),
-    replace(F16, element="f8E4M3FN", tile=(256, 256, 128), result="f16"),
+    replace(F16, element="f8E4M3FN", tile=(256, 256, 128), whole=True),
     replace(F16, element="bf16", b="transposed", form="batched", result="bf16"),
 )
 

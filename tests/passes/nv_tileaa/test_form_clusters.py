@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.product_text import Order, ProductKernel
-from tests.kernels.random_products import make_case
+from tests.kernels.random_products import aligned_result, make_case
 from tests.kernels.stage_comparison import passes
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
@@ -94,18 +94,25 @@ def test_a_tile_beyond_the_registers_is_divided():
         (DIVIDED, [128, 256]),
         (replace(DIVIDED, form="batched", b="transposed"), [128, 256]),
         (replace(DIVIDED, element="f32", tile=(256, 256, 32)), [256, 128]),
-        (replace(DIVIDED, element="f8E4M3FN", tile=(256, 256, 128)), [256, 128]),
+        (replace(DIVIDED, element="f8E4M3FN", tile=(256, 256, 128), whole=True), [256, 128]),
     ],
 )
 def test_clusters_that_divide_a_tile_go_through_the_grid(
     kernel: ProductKernel, part: list[int], asked: int
 ):
     """Whether two CTAs are asked for or not; along columns where threads read them."""
-    func = kernel_of(placed(replace(kernel, cluster=asked).text()))
+    func = kernel_of(placed(aligned_result(replace(kernel, cluster=asked))))
     assert (func.cluster_size, func.clustered) == (2, None)
     assert func.static_tile_scheduler is not None and func.tile_queue is None
     [product] = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
     assert list(shape_of(product.results[0])) == part
+
+
+def test_partial_sums_with_narrow_stores_have_no_loop_over_tiles():
+    """They would spill."""
+    kernel = replace(DIVIDED, element="f8E4M3FN", tile=(256, 256, 128), result="f32")
+    func = kernel_of(placed(kernel.text()))
+    assert (func.cluster_size, func.static_tile_scheduler) == (2, None)
 
 
 def test_which_tiles_are_divided_unasked():

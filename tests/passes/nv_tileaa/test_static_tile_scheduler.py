@@ -65,7 +65,7 @@ def has_static_tile_scheduler(text: str) -> bool:
         (READ, (384, 500, 160), (3, 2)),
         (DIVIDED, (700, 500, 96), (3, 2)),
         (replace(DIVIDED, form="batched", cluster=1), (500, 300, 64), (2, 2)),
-        (replace(READ, tile=(256, 256, 128)), (300, 520, 160), (2, 3)),
+        (replace(READ, tile=(256, 256, 128), whole=True), (512, 768, 256), (2, 3)),
     ],
 )
 def test_every_tile_is_computed(

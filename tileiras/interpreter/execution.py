@@ -141,7 +141,8 @@ def _numbered(entry: Entry, grid: tuple[int, int, int]) -> tuple[int, int, int]:
     if isinstance(entry, aa.FuncOp) and entry.dynamic_tile_scheduler is not None:
         return math.prod(grid), 1, 1
     if isinstance(entry, aa.FuncOp) and entry.static_tile_scheduler is not None:
-        return min(math.prod(grid), MULTIPROCESSORS), 1, 1
+        size = entry.cluster_size if entry.clustered is None else 1
+        return min(math.prod(grid), MULTIPROCESSORS // size), 1, 1
     return grid
 
 

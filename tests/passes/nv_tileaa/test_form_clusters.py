@@ -8,10 +8,11 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from tests.kernels.product_text import Order, ProductKernel
-from tests.kernels.random_products import make_case
+from tests.kernels.random_products import aligned_result, make_case
 from tests.kernels.stage_comparison import passes
 from tests.kernels.unchanged import changing
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas import wgmma as wg
 from tileiras.interpreter import run_entry
@@ -86,6 +87,53 @@ def test_a_tile_beyond_the_registers_is_divided():
     assert right.multicast_if is not None
 
 
+@pytest.mark.parametrize("asked", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("kernel", "part"),
+    [
+        (DIVIDED, [128, 256]),
+        (replace(DIVIDED, form="batched", b="transposed"), [128, 256]),
+        (replace(DIVIDED, element="f32", tile=(256, 256, 32)), [256, 128]),
+        (replace(DIVIDED, element="f8E4M3FN", tile=(256, 256, 128), whole=True), [256, 128]),
+    ],
+)
+def test_clusters_that_divide_a_tile_go_through_the_grid(
+    kernel: ProductKernel, part: list[int], asked: int
+):
+    """Whether two CTAs are asked for or not; along columns where threads read them."""
+    func = kernel_of(placed(aligned_result(replace(kernel, cluster=asked))))
+    assert (func.cluster_size, func.clustered) == (2, None)
+    assert func.static_tile_scheduler is not None and func.tile_queue is None
+    [product] = [op for op in func.walk() if isinstance(op, wg.WgmmaDotOp)]
+    assert list(shape_of(product.results[0])) == part
+
+
+def test_partial_sums_with_narrow_stores_have_no_loop_over_tiles():
+    """They would spill."""
+    kernel = replace(DIVIDED, element="f8E4M3FN", tile=(256, 256, 128), result="f32")
+    func = kernel_of(placed(kernel.text()))
+    assert (func.cluster_size, func.static_tile_scheduler) == (2, None)
+
+
+def test_which_tiles_are_divided_unasked():
+    """Those that two CTAs hold, of operands that TMA brings, one of each tile block."""
+    whole = ProductKernel("f16", (128, 256, 64))
+    for kernel in (
+        whole,
+        replace(whole, tile=(256, 256, 64), form="persistent"),
+        replace(whole, tile=(256, 256, 64), is_aligned=False),
+        replace(whole, tile=(256, 256, 64), a="any"),
+        replace(whole, tile=(512, 256, 64)),
+    ):
+        func = kernel_of(placed(kernel.text()))
+        assert func.cluster_size == 1 or func.clustered is not None, kernel.name
+
+
+def test_larger_clusters_have_a_tile_each():
+    func = kernel_of(placed(replace(DIVIDED, cluster=4).text()))
+    assert (func.cluster_size, func.static_tile_scheduler) == (4, None)
+
+
 @pytest.mark.parametrize("order", ["%rt", "%t0"])
 def test_a_tile_is_not_divided_if_a_part_stores_what_another_one_loads(order: str):
     text = DIVIDED.text()
@@ -134,6 +182,7 @@ SIMULATED = (
     ProductKernel("f16", (64, 64, 64), form="batched", cluster=2),
     ProductKernel("f16", (64, 128, 64), cluster=2),
     ProductKernel("f16", (256, 256, 64), b="transposed", cluster=2),
+    ProductKernel("f32", (256, 256, 32)),
     ProductKernel("i8", (64, 256, 128), b="transposed", form="persistent"),
 )
 

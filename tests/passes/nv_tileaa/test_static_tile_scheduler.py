@@ -32,6 +32,8 @@ from tileiras.remarks import RemarkCollector, RemarkFilter, RemarkKind
 LARGE = ProductKernel("f16", (128, 256, 64), result="f16")
 READ = ProductKernel("f8E4M3FN", (128, 256, 128), result="f16")
 """Threads read B, and hold pairs of columns of the result."""
+DIVIDED = replace(LARGE, tile=(256, 256, 64))
+"""A cluster of two CTAs divides each tile; the interpreter's GPU has room for two of them."""
 ONE_CTA = "optimization_hints=<sm_90 = {num_cta_in_cga = 1}>"
 
 
@@ -61,6 +63,9 @@ def has_static_tile_scheduler(text: str) -> bool:
         (LARGE, (128, 256, 64), (1, 1)),
         (LARGE, (384, 768, 1), (3, 3)),
         (READ, (384, 500, 160), (3, 2)),
+        (DIVIDED, (700, 500, 96), (3, 2)),
+        (replace(DIVIDED, form="batched", cluster=1), (500, 300, 64), (2, 2)),
+        (replace(READ, tile=(256, 256, 128), whole=True), (512, 768, 256), (2, 3)),
     ],
 )
 def test_every_tile_is_computed(

@@ -145,7 +145,8 @@ def _among_all(ctx: KernelLowering, number: SSAValue) -> SSAValue:
 def leave_idle_clusters(ctx: KernelLowering, axis: int) -> None:
     """Ends the clusters beyond those that all tile blocks along the axis need, a CTA each."""
     b = ctx.b
-    first = b.mul(block_index(ctx, axis), b.i32(ctx.cluster_size))
+    blocks = 1 if ctx.divides_tiles else ctx.cluster_size
+    first = b.mul(block_index(ctx, axis), b.i32(blocks))
     idle, busy = b.new_block(), b.new_block()
     b.cond_br(b.icmp("uge", first, tile_blocks(ctx, axis)), idle, busy)
     ctx.start_block(idle)
@@ -206,6 +207,8 @@ def tile_blocks(ctx: KernelLowering, axis: int) -> SSAValue:
     if ctx.has_dynamic_tile_scheduler:
         return total
     processors = b.sreg("nsmid")
+    if ctx.divides_tiles and ctx.cluster_size > 1:
+        processors = b.lshr(processors, b.i32(ctx.cluster_size.bit_length() - 1))
     return b.select(b.icmp("ult", total, processors), total, processors)
 
 

@@ -58,9 +58,12 @@ class Division:
 
 
 def divide_product(
-    func: aa.FuncOp, product: aa.ProductOp, ctas: int, quality: Quality
+    func: aa.FuncOp, product: aa.ProductOp, ctas: int, quality: Quality, *, by_columns: bool = False
 ) -> str | None:
-    """Divides a product if all that is stored comes from it; says what was done, if anything."""
+    """Divides a product if all that is stored comes from it; says what was done, if anything.
+
+    `by_columns`: rather along columns than along rows, where both are as good otherwise.
+    """
     found: list[tuple[tuple[int, int, int, int], Division]] = []
     for division in _divisions(product, ctas):
         regions = _regions(func, product, division)
@@ -71,7 +74,7 @@ def divide_product(
             continue
         fits = quality(cuts)
         if fits is not None:
-            found.append((_rank(product, division, cuts, fits), division))
+            found.append((_rank(product, division, cuts, fits, by_columns), division))
     if not found:
         return None
     _, division = min(found, key=lambda item: item[0])
@@ -94,15 +97,20 @@ def _divisions(product: aa.ProductOp, ctas: int) -> list[Division]:
 
 
 def _rank(
-    product: aa.ProductOp, division: Division, cuts: Sequence[ProductCut], fits: int
+    product: aa.ProductOp,
+    division: Division,
+    cuts: Sequence[ProductCut],
+    fits: int,
+    by_columns: bool,
 ) -> tuple[int, int, int, int]:
     """What fits comes first, then what keeps two warpgroups busy; then what a product reads least
-    of for its flops, with most rows of CTAs.
+    of for its flops, with most rows of CTAs, or most columns.
     """
     dots = [value for value in cuts[0].flowing if isinstance(value.owner, aa.ProductOp)]
     has_odd = any(part_shape(cuts, value)[-2] % ROWS for value in dots)
     edges = sum(part_shape(cuts, product.result)[-2:])
-    return fits, int(has_odd), edges, division.ctas[0][0]
+    dim = division.ctas[0][0]
+    return fits, int(has_odd), edges, -dim if by_columns else dim
 
 
 def part_shape(cuts: Sequence[ProductCut], value: object) -> list[int]:

@@ -228,7 +228,9 @@ def _drawing(
     from tileiras.planning.tile_scheduler.joinable import is_repeatable
     from tileiras.planning.tile_scheduler.longest_tile_first import longest_tile_first
 
-    plan = strategy_of(func, target) if asked is not False else None
+    # Each CTA draws for itself: those of a cluster would have different tiles.
+    may_draw = asked is not False and func.cluster_size == 1
+    plan = strategy_of(func, target) if may_draw else None
     if plan is None or not _fills_an_sm(plan):
         return None
     if func.static_tile_scheduler is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +17,8 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
 )
 from tileiras.dialects.locations import remark_about
+from tileiras.dialects.nv_tileaa.storage import storage_bits
+from tileiras.dialects.nv_tileaa.types import element_of
 from tileiras.dialects.nv_tileas.warp_roles import TILE_ORDER
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.options import DELAY_TMA_STORE_WAIT, PREFER_TMA, CompileOptions
@@ -52,8 +55,9 @@ class FormClustersPass(IrPass):
     few rows of queries warps have copies of; attention of f8 whose values idle warps transpose. And
     attention to a few tiles of keys, whatever the length of its loops.
 
-    Of a cluster whose CTAs divide a tile of products that go to tensor memory, two CTAs become a
-    pair that multiplies together (`pair_ctas.py`).
+    Clusters that divide a tile of wgmma, one for each tile block, become persistent, too: as many
+    as SMs have room for. Of a cluster whose CTAs divide a tile of products that go to tensor
+    memory, two CTAs become a pair that multiplies together (`pair_ctas.py`).
 
     Before   %p = get_program_id 0;  for %t in [%p, %n) step %s { ... tiled_store }
     After    %c = get_program_id 0;  %r = get_cluster_rank;  %base = 2 * %c
@@ -81,8 +85,8 @@ class FormClustersPass(IrPass):
         """Pairs the tile blocks of all functions that gain by it."""
         target = ctx.require_target()
         for func in list(op.body.ops):
-            if isinstance(func, aa.FuncOp) and _is_candidate(func):
-                form = _with_clusters if _shares_work(func) else _statically_scheduled
+            form = _form_of(func) if isinstance(func, aa.FuncOp) else None
+            if isinstance(func, aa.FuncOp) and form is not None:
                 changed = form(func, target, ctx.options)
                 if changed is not None:
                     put_in_place(changed, func)
@@ -98,11 +102,71 @@ class FormClustersPass(IrPass):
                         ctx.remarks.add(remark)
 
 
+def _form_of(func: aa.FuncOp) -> Callable[..., aa.FuncOp | None] | None:
+    """What may become of a kernel; None if nothing may."""
+    if _has_divided_tile(func):
+        return _scheduled_in_clusters
+    if not _is_candidate(func):
+        return None
+    return _with_clusters if _shares_work(func) else _statically_scheduled
+
+
+def _has_divided_tile(func: aa.FuncOp) -> bool:
+    """Whether clusters of two divide a tile, each its own."""
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+
+    # Of larger ones fewer find room than SMs are for them: those left would come behind the rest.
+    if func.cluster_size != CLUSTER or func.clustered is not None or func.two_tiles is not None:
+        return False
+    if not any(isinstance(op, aa.DotOp) for op in func.walk()):
+        return False
+    return not any(map(may_communicate, func.walk()))
+
+
+def _scheduled_in_clusters(
+    func: aa.FuncOp, target: GpuTarget, options: CompileOptions
+) -> aa.FuncOp | None:
+    """The kernel whose clusters go through the tiles of the grid, each of which they divide."""
+    from tileiras.passes.nv_tileaa.static_tile_scheduler import with_static_tile_scheduler
+    from tileiras.planning.tile_scheduler.joinable import (
+        is_large_and_plain,
+        is_repeatable,
+        may_loop_over_tiles,
+    )
+
+    plan = strategy_of(func, target)
+    if plan is None or plan.is_in_tmem or plan.shape.ctas > 1 or not is_large_and_plain(plan):
+        return None
+    if not may_loop_over_tiles(func) or not all(map(is_repeatable, func.walk())):
+        return None
+    # Beside partial sums and fragments there are no registers for the elements of narrow stores.
+    is_full = any(dot.fragments == "rhs" and dot.is_two_level for dot in plan.dots.values())
+    if is_full and not _are_widest(func, plan):
+        return None
+    return _alone(with_static_tile_scheduler(func), target)
+
+
+def _are_widest(func: aa.FuncOp, plan: RolePlan) -> bool:
+    """Whether a thread could store as much at once as it can."""
+    from tileiras.planning.access import is_widest, plan_view_access
+
+    warps = plan.shape.consumer_warps
+    stores = [op for op in func.walk() if isinstance(op, STORES)]
+    return all(
+        isinstance(op, aa.TiledStoreOp)
+        and is_widest(plan_view_access(op.view, warps), storage_bits(element_of(op.value)))
+        for op in stores
+    )
+
+
 def _remark_of(func: aa.FuncOp) -> Remark:
     shared = "two tile blocks are a cluster of two CTAs: operands that both read are loaded once"
     divided = "one for each SM, they divide the work of all by a static tile scheduler"
+    parts = f"as many as SMs have room for; each divides a tile among {func.cluster_size} CTAs"
     if func.cluster_size == 1:
         return _remark(func, "StaticPersistent", f"tile blocks go through the grid: {divided}")
+    if func.clustered is None:
+        return _remark(func, "StaticPersistent", f"clusters go through the grid: {parts}")
     text = shared if func.static_tile_scheduler is None else f"{shared}; {divided}"
     return _remark(func, "Cluster", text)
 

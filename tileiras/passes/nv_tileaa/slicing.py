@@ -103,7 +103,9 @@ def _split_products(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, li
     if not has_large_product(func):
         return func, []
     func, fits = _in_tensor_memory(func, ctx)
-    return func, [] if fits else split_products(func, asked_ctas(func, ctx.target))
+    if fits:
+        return func, []
+    return func, split_products(func, asked_ctas(func, ctx.target), target=ctx.target)
 
 
 def _in_tensor_memory(func: aa.FuncOp, ctx: CompileContext) -> tuple[aa.FuncOp, bool]:

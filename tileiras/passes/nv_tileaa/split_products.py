@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
@@ -24,8 +25,11 @@ from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.planning.hints import integer_hint
 from tileiras.planning.tiling.product_cut import ProductCut
-from tileiras.planning.tiling.product_region import ProductRegion, find_region
+from tileiras.planning.tiling.product_region import LOADS, ProductRegion, find_region
 from tileiras.remarks import Remark
+
+if TYPE_CHECKING:
+    from tileiras.planning.model.dots import WgmmaDot
 
 MAX_LIVE_WORDS = 176
 """Policy: registers of a thread for what is live with a product: of 255, or of 232 beside a
@@ -59,11 +63,18 @@ class _Choice:
     region: ProductRegion
 
 
-def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) -> list[str]:
+def split_products(
+    func: aa.FuncOp,
+    ctas: int,
+    max_extent: int | None = None,
+    *,
+    target: GpuTarget | None = None,
+) -> list[str]:
     """Splits products until all fit, or those that do not cannot be split; says what was done.
 
     The CTAs of a cluster may share the parts: `ctas` is how many are asked for, 1 for none.
-    With `max_extent` results with more rows or columns do not fit, either.
+    With `max_extent` results with more rows or columns do not fit, either. `target` decides
+    between parts that are as good otherwise.
     """
     done: list[str] = []
     settled: dict[aa.ProductOp, None] = {}
@@ -76,7 +87,9 @@ def split_products(func: aa.FuncOp, ctas: int, max_extent: int | None = None) ->
         if ctas > func.cluster_size:
             from tileiras.passes.nv_tileaa.divide_products import divide_product
 
-            divided = divide_product(func, product, ctas, partial(_quality, live))
+            by_columns = _reads_columns(product, target)
+            quality = partial(_quality, live)
+            divided = divide_product(func, product, ctas, quality, by_columns=by_columns)
             if divided is not None:
                 done.append(divided)
                 continue
@@ -168,7 +181,8 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
 
     As many as the author wants; in pairs no more than every launch allows, unless this one does
     (`TILEIR_LARGE_CLUSTERS`). Where he does not say, the two of a pair that multiplies together, in
-    a kernel of one product: loops over parts load operands of tcgen05 once for each.
+    a kernel of one product: loops over parts load operands of tcgen05 once for each; of wgmma two,
+    where `is_divided_unasked`.
     """
     asked = integer_hint(func, "num_cta_in_cga")
     if target is None or not target.has(Feature.CLUSTER_LAUNCH):
@@ -179,9 +193,64 @@ def asked_ctas(func: aa.FuncOp, target: GpuTarget | None) -> int:
     sizes = CLUSTER_SIZES
     if asked is not None and target.has(Feature.TCGEN05):
         sizes, asked = PAIRED_SIZES, min(asked, target.max_cluster)
+    if asked in (None, 1) and is_divided_unasked(func, target):
+        return CLUSTER_SIZES[0]
     if asked is None or asked not in sizes:
         return 1
     return asked
+
+
+def is_divided_unasked(func: aa.FuncOp, target: GpuTarget) -> bool:
+    """Whether a cluster of two divides the tile of a kernel that has not asked for it, or for one.
+
+    One tile a tile block, of one product of wgmma, for which a CTA has no registers and two have.
+    In parts one after the other a CTA takes twice as long for it; whoever says 1 says so for a CTA
+    that holds the tile. Such clusters go through the tiles of the grid (`form-clusters`), so that
+    large grids lose nothing.
+    """
+    if not target.has(Feature.WGMMA) or not target.has(Feature.TMA):
+        return False
+    products = [op for op in func.walk() if isinstance(op, aa.ProductOp)]
+    if len(products) != 1 or func.cluster_size > 1:
+        return False
+    live = sum(live_at_products(func.body.block)[products[0]].values())
+    most = MAX_LIVE_WORDS * THREADS
+    if not most < live <= CLUSTER_SIZES[0] * most:
+        return False
+    from tileiras.planning.operands.tma import is_by_tma
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+    from tileiras.planning.tile_scheduler.joinable import (
+        is_plain,
+        is_repeatable,
+        may_loop_over_tiles,
+    )
+
+    planned = _planned(products[0])
+    if planned is None or not is_plain(planned) or not may_loop_over_tiles(func):
+        return False
+    loads = [op for op in func.walk() if isinstance(op, LOADS)]
+    if not all(isinstance(op, aa.TiledLoadOp) and is_by_tma(op) for op in loads):
+        return False
+    return all(is_repeatable(op) and not may_communicate(op) for op in func.walk())
+
+
+def _reads_columns(product: aa.ProductOp, target: GpuTarget | None) -> bool:
+    """Whether threads read the columns of a product to be the rows of instructions.
+
+    With half of the columns, and all rows, each fragment that they read serves all rows.
+    """
+    if target is None or not target.has(Feature.WGMMA):
+        return False
+    planned = _planned(product)
+    return planned is not None and planned.fragments == "rhs"
+
+
+def _planned(product: aa.ProductOp) -> WgmmaDot | None:
+    """How wgmma computes a product, None if it does not."""
+    from tileiras.planning.mma.wgmma_dots import wgmma_dot
+
+    planned = wgmma_dot(product) if isinstance(product, aa.DotOp) else ""
+    return None if isinstance(planned, str) else planned
 
 
 def tiling_remark(func: aa.FuncOp, text: str) -> Remark:

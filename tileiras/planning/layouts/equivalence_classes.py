@@ -375,10 +375,12 @@ class EquivalenceClasses:
         from tileiras.planning.layouts.combining import warps_beside, warps_last
 
         axis = axes.pop()
+        if any(isinstance(op, aa.ScanOp) for op in ops):
+            return warps_last(layout, axis)
         if any(column_dim(op.parent_op()) == axis for op in ops):
             bits = min(storage_bits(element_of(member)) for member in self._members[root])
             layout = warps_beside(layout, axis, bits)
-        return warps_last(layout, axis) if any(isinstance(op, aa.ScanOp) for op in ops) else layout
+        return layout
 
     def _preferred(self, root: SSAValue) -> LinearLayout:
         """What the most demanding member wants."""

@@ -38,6 +38,7 @@ from tileiras.planning.schedule.pipelined_loads import PipelinedLoad, find_pipel
 from tileiras.planning.schedule.prefetch_distance import (
     STREAMED_BYTES,
     STREAMED_BYTES_IN_CLUSTERS,
+    STREAMED_DISTANCE,
     LoadSchedule,
     SmemEstimate,
     deepened,
@@ -164,6 +165,12 @@ class _SharedMemory:
             found = schedule_light_loop(loop, loads, costs, counts, each, streamed)
             if found is not None:
                 return found
+        if not _is_asked_for(func) and _scans_down_columns(loop):
+            alone = self._each(taken + self.scratch, CTAS_DOWN_COLUMNS)
+            found = schedule_loads(loop, loads, costs, SmemEstimate(alone, 1))
+            if found is not None:
+                wanted = BYTES_DOWN_COLUMNS
+                return deepened(found, wanted, alone, costs.threads, STREAMED_DISTANCE)
         smem = _smem_estimate(func, loop, plan, taken + self.scratch)
         found = schedule_loads(loop, loads, costs, smem)
         if found is not None and _has_warps_beside(loop, plan):
@@ -300,6 +307,15 @@ def _has_warps_beside(loop: aa.ForOp, plan: CtaPlan) -> bool:
         if warps_beside(layout, dim, bits) == layout:
             return False
     return True
+
+
+def _scans_down_columns(loop: aa.ForOp) -> bool:
+    """Whether a loop scans columns, of which there are as many tile blocks as tiles beside."""
+    if not any(isinstance(op, aa.ScanOp) for op in loop.body.block.ops):
+        return False
+    from tileiras.planning.column_loops import scans_down_columns
+
+    return scans_down_columns(loop)
 
 
 def _may_be_alone(loop: aa.ForOp) -> bool:

@@ -30,8 +30,8 @@ from tileiras.planning.tiling.online_sums import FIXED, CannotJoinError, Meaning
 from tileiras.planning.tiling.scanned_loops import goes_along_rows
 
 ROW_BYTES = 512
-"""Policy: of a row of the longer tile. Copies of 8192x8192 f16 by tile blocks of 64 rows, tile after
-tile, us on one H200: 64 columns 77.2, 128 75.7 to 73.3, 256 73.5 to 72.7.
+"""Policy: of a row of the longer tile. Copies of 8192x8192 f16 by tile blocks of 64 rows, tile
+after tile, us on one H200: 64 columns 77.2, 128 75.7 to 73.3, 256 73.5 to 72.7.
 """
 LEAST_ROWS, LEAST_ELEMENTS, MOST_ELEMENTS = 32, 8192, 16384
 """Policy: with fewer rows an SM has many tile blocks, which read different rows; longer tiles of so
@@ -39,8 +39,9 @@ many elements have eight warps, and up to 64 elements in each thread. f32 32x64 
 151.8.
 """
 COLUMN_ELEMENTS, FEWEST_ELEMENTS = 4096, 1024
-"""Policy: of a tile that is scanned down columns, from how many on it becomes one of so many. Warps
-exchange totals once for it. 8192x8192 f16, us: 32x64 93 and as 64x64 70.4 to 72; as 128x64 72 to 83.
+"""Policy: elements of a tile that is scanned down columns, from how many on it becomes one of so
+many. Warps exchange totals once for it. 8192x8192 f16, us: 32x64 93, as 64x64 70.4 to 72, as 128x64
+72 to 83.
 """
 
 
@@ -64,7 +65,7 @@ def _count(view: aa.TiledViewType, dim: int) -> int:
         return 1
     shape, size, count = view.tile_shape, prod(view.tile_shape), 1
     if not goes_along_rows(view, dim):
-        while FEWEST_ELEMENTS <= size and 2 * count * size <= COLUMN_ELEMENTS:
+        while size >= FEWEST_ELEMENTS and 2 * count * size <= COLUMN_ELEMENTS:
             count *= 2
         return count
     bits = storage_bits(view.memref.element_type)
@@ -232,4 +233,3 @@ class _ScanReading(IterationReading):
 def _is_plain(op: Operation) -> bool:
     """Whether an operation on floats rounds as scans do; those on integers do not."""
     return "rounding_mode" not in op.properties or is_plain(op)
-

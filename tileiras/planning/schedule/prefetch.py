@@ -68,7 +68,7 @@ BYTES_DOWN_COLUMNS = 48 * 1024
 """Policy: bytes on their way of one of them."""
 BYTES_SCANNED, BYTES_SCANNED_NARROW = 32 * 1024, 48 * 1024
 """Policy: the same where columns are scanned, of elements of 32 and of 16 bits. Prefix sums of
-8192x8192, us on one H200 with 24, 32, 40, 48 and 64 KB: f32 64x64 133.5, 134.4, 142.0, 142.4, 143.2;
+8192x8192, us on one H200 with 24, 32, 40, 48, 64 KB: f32 64x64 133.5, 134.4, 142.0, 142.4, 143.2;
 64x128 133.4, 133.3, 140.7, 142.8, 142.8; f16 64x64 80.4, 74.8, 71.1, 71.2, 74.4; 32x64 80.8, 75.3,
 70.7, 69.2, 69.0; 64x128 80.2, 74.5, 71.1, 70.7, 72.8.
 """

@@ -40,21 +40,36 @@ def test_scans_of_few_rows_leave_room_for_other_tile_blocks() -> None:
     assert stages(scan_kernel("f16", (16, 256), 1)) == 0
 
 
-def test_columns_of_narrow_elements_stay_within_warps() -> None:
-    """And those of small tiles; of others warps exchange totals."""
+@pytest.mark.parametrize("type", ["f16", "f32"])
+def test_tiles_that_are_scanned_down_columns_move_in_16_bytes_and_stay_where_they_are(
+    type: str,
+) -> None:
+    """Past L1, and no way through shared memory; warps exchange totals once."""
+    text = decided(scan_kernel(type, (64, 64), 0))
+    assert text.count("totals = ") == 1 and "nv_tileas.scan_total" in text
+    vector = 8 if type == "f16" else 4
+    copies = re.findall(r"async_copy[^{]*\{([^}]*)", text)
+    assert copies and all(f"vector = {vector}" in each and "streamed" in each for each in copies)
+    assert not re.search(rf"convert_layout [^:]*: tensor<64x64x{type}", text)
 
-    def totals(type: str, rows: int) -> int:
-        return decided(scan_kernel(type, (rows, 64), 0)).count("totals = ")
 
-    assert totals("f16", 64) == totals("f32", 64) == 0
-    assert totals("f32", 128) == 1
+@pytest.mark.parametrize(
+    ("type", "tile", "expected"),
+    [("f16", (64, 64), 7), ("f16", (128, 64), 4), ("f32", (64, 64), 3), ("f16", (128, 32), 3)],
+)
+def test_few_tiles_are_on_their_way_down_columns(
+    type: str, tile: tuple[int, int], expected: int
+) -> None:
+    assert stages(scan_kernel(type, tile, 0)) == expected
 
 
-def test_tiles_of_columns_within_warps_are_stored_in_whole_lines() -> None:
-    stored = re.search(
-        r"tiled_store .*?: tensor<64x64xf32, (#\w+)>", decided(scan_kernel("f32")), re.S
-    )
-    assert stored is not None and stored.group(1).startswith("#blocked")
+def test_four_warps_scan_columns_of_up_to_8192_elements() -> None:
+    def warps(tile: tuple[int, int]) -> int:
+        found = re.search(r"num_warps = (\d+)", decided(scan_kernel("f16", tile, 0)))
+        assert found is not None
+        return int(found.group(1))
+
+    assert [warps(tile) for tile in ((64, 64), (64, 128), (256, 64))] == [4, 4, 8]
 
 
 @pytest.mark.parametrize(("bits", "registers"), [(16, 4), (32, 4)])

@@ -55,6 +55,14 @@ def is_packed(block: Block) -> bool:
     return all(op is not None and isinstance(op.results[0].type, Float32Type) for op in own)
 
 
+def combining_class(block: Block) -> type[Operation] | None:
+    """The operation that is all of a body on one operand, if it commutes; None for other bodies."""
+    if len(yielded_by(block)) != 1:
+        return None
+    op = _own_op(block, 0, _COMMUTATIVE)
+    return None if op is None else type(op)
+
+
 def redux_kind(block: Block) -> str | None:
     """The kind of `redux.sync` that does the same as a body on i32, or None."""
     values = yielded_by(block)

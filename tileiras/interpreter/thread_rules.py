@@ -162,6 +162,13 @@ def _convert_layout(run: BlockRun, op: tas.ConvertLayoutOp) -> list[Array]:
     return placed(op, [WholeTiles(run, op).value(op.source)])
 
 
+def _scan_total(run: BlockRun, op: tas.ScanTotalOp) -> list[Array]:
+    """The last slice of the scan's result, the first of a reverse one."""
+    tile, scan = WholeTiles(run, op).value(op.source), op.scan
+    end = 0 if scan.reverse.value.data else -1
+    return placed(op, [np.take(tile, end, scan.dim.value.data)])
+
+
 def _integer_signs(op: tas.MmaDotOp) -> dict[str, SignednessAttr]:
     """How an atom on integers reads its operands: the end of its name, `s8`, `u8` or both."""
     parts = [part for part in op.atom.data.split("_")[2:] if part in ("s8", "u8")]
@@ -432,6 +439,7 @@ def effect_rules(
         tas.ConvertLayoutOp: _convert_layout,
         tas.AllocTensorOp: make_buffer,
         tas.ReadStageOp: finish,
+        tas.ScanTotalOp: _scan_total,
         tas.FmaDotOp: dots,
         tas.LoadOp: memory.load,
         tas.MmaDotOp: dots,

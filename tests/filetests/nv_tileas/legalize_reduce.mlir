@@ -202,3 +202,120 @@ cuda_tile.module @m {
     return
   }
 }
+// -----
+// a_reduction_of_what_is_scanned_is_the_end_of_the_scan
+// CHECK-NOT: nv_tileaa.reduce
+// CHECK: %[[S:.*]] = nv_tileaa.scan
+// CHECK-NOT: nv_tileaa.reduce
+// CHECK: nv_tileas.scan_total %[[S]] : tensor<64x64xf32, #{{.*}}> -> tensor<64xf32, #
+cuda_tile.module @m {
+  entry @sums(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>) {
+    %a0 = assume div_by<16>, %a : tile<ptr<f32>>
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a0, shape = [64, 64], strides = [64, 1]
+      : tensor_view<64x64xf32, strides=[64,1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %bt = make_tensor_view %b, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+    %bv = make_partition_view %bt : partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>
+    %x, %tx = load_view_tko weak %av[%i, %i] token = %t
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>
+      -> tile<64x64xf32>, token
+    %s = reduce %x dim=1 identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = addf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %r = scan %x dim=1 reverse=true identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64x64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = addf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %u = store_view_tko weak %r, %av[%i, %i] token = %tx
+      : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>,
+        tile<i32> -> token
+    %v = store_view_tko weak %s, %bv[%i] token = %t
+      : tile<64xf32>, partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>, tile<i32>
+      -> token
+    return
+  }
+}
+// -----
+// a_reduction_by_another_body_has_its_own_steps
+// CHECK: nv_tileaa.scan
+// CHECK-NOT: scan_total
+// CHECK: nv_tileaa.reduce
+// CHECK: steps = [
+cuda_tile.module @m {
+  entry @sums(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>) {
+    %a0 = assume div_by<16>, %a : tile<ptr<f32>>
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a0, shape = [64, 64], strides = [64, 1]
+      : tensor_view<64x64xf32, strides=[64,1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %bt = make_tensor_view %b, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+    %bv = make_partition_view %bt : partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>
+    %x, %tx = load_view_tko weak %av[%i, %i] token = %t
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>
+      -> tile<64x64xf32>, token
+    %r = scan %x dim=1 reverse=false identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64x64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = addf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %s = reduce %x dim=1 identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = subf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %u = store_view_tko weak %r, %av[%i, %i] token = %tx
+      : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>,
+        tile<i32> -> token
+    %v = store_view_tko weak %s, %bv[%i] token = %t
+      : tile<64xf32>, partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>, tile<i32>
+      -> token
+    return
+  }
+}
+// -----
+// what_is_scanned_from_the_end_is_combined_in_another_order
+// CHECK: nv_tileaa.scan
+// CHECK-NOT: scan_total
+// CHECK: nv_tileaa.reduce
+// CHECK: steps = [
+cuda_tile.module @m {
+  entry @sums(%a: tile<ptr<f32>>, %b: tile<ptr<f32>>) {
+    %a0 = assume div_by<16>, %a : tile<ptr<f32>>
+    %t = make_token : token
+    %i = constant <i32: 0> : tile<i32>
+    %at = make_tensor_view %a0, shape = [64, 64], strides = [64, 1]
+      : tensor_view<64x64xf32, strides=[64,1]>
+    %av = make_partition_view %at
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>
+    %bt = make_tensor_view %b, shape = [64], strides = [1] : tensor_view<64xf32, strides=[1]>
+    %bv = make_partition_view %bt : partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>
+    %x, %tx = load_view_tko weak %av[%i, %i] token = %t
+      : partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32>
+      -> tile<64x64xf32>, token
+    %r = scan %x dim=1 reverse=true identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64x64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = subf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %s = reduce %x dim=1 identities=[0.000000e+00 : f32]
+      : tile<64x64xf32> -> tile<64xf32> (%p: tile<f32>, %q: tile<f32>) {
+      %z = subf %p, %q rounding<nearest_even> : tile<f32>
+      yield %z : tile<f32>
+    }
+    %u = store_view_tko weak %r, %av[%i, %i] token = %tx
+      : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>,
+        tile<i32> -> token
+    %v = store_view_tko weak %s, %bv[%i] token = %t
+      : tile<64xf32>, partition_view<tile=(64), tensor_view<64xf32, strides=[1]>>, tile<i32>
+      -> token
+    return
+  }
+}

@@ -1,4 +1,4 @@
-"""Loops that scan tile after tile, two iterations of which are computed side by side."""
+"""Loops that scan tile after tile, of which iterations are one, or go side by side."""
 
 from __future__ import annotations
 
@@ -58,19 +58,22 @@ def arguments(type: str, rows: int, columns: int) -> list[Any]:
 @pytest.mark.parametrize(
     ("type", "tile", "dim", "expected"),
     [
-        ("f16", (64, 64), 1, [2, 1]),
+        ("f16", (16, 64), 1, [2, 1]),
         ("f32", (8, 256), 1, [2, 1]),
+        ("f32", (32, 64), 1, [2, 1]),
         # Few rows: an SM has many tile blocks. Large tiles: no registers.
         ("f32", (1, 1024), 1, [1]),
-        ("f16", (128, 64), 1, [1]),
-        ("f16", (16, 64), 1, [2, 1]),
+        ("f16", (128, 256), 1, [1]),
         ("f16", (16, 256), 1, [1]),
-        ("f32", (32, 64), 1, [2, 1]),
-        ("f32", (64, 64), 1, [1]),
-        ("f16", (64, 64), 0, [2, 1]),
-        ("f16", (64, 32), 0, [1]),
-        ("f16", (128, 32), 0, [2, 1]),
-        ("f32", (16, 64), 0, [2, 1]),
+        # Longer tiles, and what is left.
+        ("f16", (64, 64), 1, [1, 1]),
+        ("f16", (128, 64), 1, [1, 1]),
+        ("f32", (64, 64), 1, [1, 1]),
+        ("f16", (64, 32), 0, [1, 1]),
+        ("f32", (16, 64), 0, [1, 1]),
+        # Columns: large enough, or too small to be of a matrix.
+        ("f16", (64, 64), 0, [1]),
+        ("f16", (128, 32), 0, [1]),
         ("f32", (64, 64), 0, [1]),
         ("f16", (16, 16), 0, [1]),
     ],

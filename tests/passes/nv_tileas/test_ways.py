@@ -35,7 +35,7 @@ cuda_tile.module @m {
       -> tile<4x512xf32>, token
     %r = reduce %x dim=1 identities=[0.000000e+00 : f32]
       : tile<4x512xf32> -> tile<4xf32> (%p: tile<f32>, %q: tile<f32>) {
-      %z = addf %p, %q rounding<nearest_even> : tile<f32>
+      %z = maxf %p, %q : tile<f32>
       yield %z : tile<f32>
     }
     %c = scan %x dim=1 reverse=false identities=[0.000000e+00 : f32]

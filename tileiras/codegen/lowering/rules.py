@@ -100,7 +100,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     "printing": (aa.PrintOp,),
     "rearrange": (aa.ExtractOp, aa.InsertOp, aa.CatOp),
     "reduce": (aa.ReduceOp,),
-    "scan": (aa.ScanOp,),
+    "scan": (aa.ScanOp, tas.ScanTotalOp),
     "scale_copies": (tas.ScalesLoadOp,),
     "tcgen05_dot": tas.TCGEN05_OPS,
     "tcgen05_scaled": (tas.Tcgen05DotScaledOp,),

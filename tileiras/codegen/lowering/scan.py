@@ -18,12 +18,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.combine_body import CombineBody
 from tileiras.codegen.lowering.context import KernelLowering, LoweringRules
 from tileiras.codegen.lowering.partial_results import Partial
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.layout.axis_bits import (
     AxisBit,
@@ -46,6 +48,20 @@ def lower_scan(ctx: KernelLowering, op: aa.ScanOp) -> None:
     values = [ctx.value(operand) for operand in op.operands]
     scan = _Scan(ctx, CombineBody(ctx, op), axis, reverse=bool(op.reverse.value.data))
     ctx.values.update(zip(op.results, scan.run(layout, values), strict=True))
+    for result, total in zip(op.results, scan.totals):
+        for user in _totals_of(result):
+            is_tile = isinstance(user.result.type, TensorType)
+            ctx.values[user.result] = total if is_tile else ctx.b.extract(total, 0)
+
+
+def _totals_of(result: SSAValue) -> list[tas.ScanTotalOp]:
+    """The operations that want to know what all elements make."""
+    users = (use.operation for use in result.uses)
+    return [user for user in users if isinstance(user, tas.ScanTotalOp)]
+
+
+def lower_total(ctx: KernelLowering, op: tas.ScanTotalOp) -> None:
+    """The scan has left it."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,11 @@ class _Before:
 
 
 class _Scan:
-    """One scan along `axis`; `reverse` starts at the end."""
+    """One scan along `axis`; `reverse` starts at the end.
+
+    `totals`: what all elements make, for each register beside the axis, once it has run, if
+    somebody wants to know.
+    """
 
     def __init__(self, ctx: KernelLowering, body: CombineBody, axis: int, reverse: bool):
         self.ctx = ctx
@@ -68,11 +88,14 @@ class _Scan:
         self.body = body
         self.axis = axis
         self.reverse = reverse
+        self.totals: list[SSAValue] = []
+        self.has_totals = any(map(_totals_of, body.op.results))
 
     def run(self, layout: LinearLayout, values: list[SSAValue]) -> list[SSAValue]:
         """The prefixes, in the layout of the elements."""
         level = _lowest_level(axis_bits(layout, self.axis))
         if not level:
+            self.totals = values
             return values
         if level[0].unit == "warp":
             return self._combined(values, self._before_warp(layout, values))
@@ -84,6 +107,7 @@ class _Scan:
         """The exclusive prefixes of values; None if the axis has one coordinate."""
         level = _lowest_level(axis_bits(layout, self.axis))
         if not level:
+            self.totals = values
             return None
         if level[0].unit == "warp":
             return self._before_warp(layout, values)
@@ -105,7 +129,7 @@ class _Scan:
             set_bits, clear_bits = (0, ends) if self.reverse else (ends, 0)
             for bit in bits:
                 layout = without_lane_bit(layout, bit)
-            if not axis_bits(layout, self.axis):
+            if not self.has_totals and not axis_bits(layout, self.axis):
                 return None
             totals = [self._from_lane(value, set_bits, clear_bits) for value in blocks]
             return self._before(layout, totals)
@@ -129,38 +153,40 @@ class _Scan:
     ) -> list[SSAValue]:
         """The inclusive prefixes within each block.
 
-        Each step joins neighbouring blocks, doubling them: elements with a bit of the axis set are
-        combined with the last one that has it clear, and all lower bits set.
+        Each step over lanes joins neighbouring blocks, doubling them: elements with a bit of the
+        axis set are combined with the last one that has it clear, and all lower bits set.
         """
+        if level[0].unit == "register":
+            return self._run_registers(layout, values, level)
         for index, bit in enumerate(level):
-            if bit.unit == "register":
-                values = self._join_registers(layout, values, level[:index], bit)
-            else:
-                values = self._join_lanes(values, level[:index], bit)
+            values = self._join_lanes(values, level[:index], bit)
         return values
 
-    def _join_registers(
-        self,
-        layout: LinearLayout,
-        values: list[SSAValue],
-        lower: Sequence[AxisBit],
-        bit: AxisBit,
+    def _run_registers(
+        self, layout: LinearLayout, values: list[SSAValue], level: Sequence[AxisBit]
     ) -> list[SSAValue]:
-        count = layout.in_size("register")
-        later = [r for r in range(count) if bool(r >> bit.bit & 1) != self.reverse]
-        ends, starts = sum(1 << other.bit for other in lower), 1 << bit.bit
+        """One element after the other: each is combined once."""
+        count, moving = layout.in_size("register"), sum(1 << bit.bit for bit in level)
+        places = [self._register_at(place, level) for place in range(1 << len(level))]
         if self.reverse:
-            ends, starts = starts, ends
-        earlier = [(register | ends) & ~starts for register in later]
-        parts = [
-            [self.b.shuffle(value, None, part) for value in values] for part in (later, earlier)
-        ]
-        combined = self.body.apply(*parts)
-        merged = [later.index(r) + count if r in later else r for r in range(count)]
-        return [
-            self.b.shuffle(old, self.b.concat([new, new]), merged)
-            for old, new in zip(values, combined, strict=True)
-        ]
+            places.reverse()
+        beside = [register for register in range(count) if not register & moving]
+        rows = [[register | place for register in beside] for place in places]
+        running = [self.b.shuffle(value, None, rows[0]) for value in values]
+        made = [[value] for value in running]
+        for row in rows[1:]:
+            own = [self.b.shuffle(value, None, row) for value in values]
+            running = self.body.apply(own, running)
+            for parts, value in zip(made, running, strict=True):
+                parts.append(value)
+        order = [register for row in rows for register in row]
+        found = [order.index(register) for register in range(count)]
+        return [self.b.shuffle(self.b.concat(parts), None, found) for parts in made]
+
+    @staticmethod
+    def _register_at(place: int, level: Sequence[AxisBit]) -> int:
+        """The bits of the register at a place along a level."""
+        return sum((place >> rank & 1) << bit.bit for rank, bit in enumerate(level))
 
     def _join_lanes(
         self, values: list[SSAValue], lower: Sequence[AxisBit], bit: AxisBit
@@ -243,6 +269,7 @@ class _Scan:
             running = self.body.apply([row[place] for row in rows], running)
             here = self.b.icmp("eq", position, self.b.i32(following))
             prefix = self._where(here, running, prefix)
+        self.totals = self.body.apply([row[order[-1]] for row in rows], running)
         has_before = self.b.icmp("ne", position, self.b.i32(order[0]))
         return _Before(prefix, [has_before] * totals.layout.in_size("register"))
 
@@ -319,5 +346,6 @@ def _lowest_level(bits: Sequence[AxisBit]) -> list[AxisBit]:
 
 RULES: LoweringRules = {
     aa.ScanOp: lower_scan,
+    tas.ScanTotalOp: lower_total,
 }
 """Scans by class."""

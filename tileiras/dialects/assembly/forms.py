@@ -162,6 +162,7 @@ FORMS: dict[str, Row] = {
         "$view[$indices] from $buffer[$stage] <?token = $token ?>", "view, buffer -> result"
     ),
     "nv_tileas.convert_layout": _SOURCE_TO_RESULT,
+    "nv_tileas.scan_total": _SOURCE_TO_RESULT,
     "nv_tileas.mma_dot": Row("$lhs, $rhs, $acc", "lhs, rhs -> result; acc=result"),
     "nv_tileas.mma_scaled_dot": Row(
         "$lhs by $lhs_scale, $rhs by $rhs_scale, $acc",

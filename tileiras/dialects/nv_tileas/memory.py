@@ -18,9 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileaa.async_copy import AsyncCopyBase, ReadStageBase
+from tileiras.dialects.nv_tileaa.control_flow import ScanOp
 from tileiras.dialects.nv_tileaa.memory import LoadBase, StoreBase, TiledLoadBase, TiledStoreBase
 from tileiras.dialects.nv_tileaa.storage import register_bits
-from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.nv_tileaa.types import element_of, shape_of
 from tileiras.dialects.nv_tileas.encoding import LayoutEncodingAttr, layout_of
 from tileiras.dialects.nv_tileas.memdesc import (
     IN_SMEM,
@@ -66,6 +67,35 @@ class ConvertLayoutOp(IRDLOperation):
     def smem_bytes(self) -> int:
         """Shared memory that the tile goes through, 0 where it goes through none."""
         return smem_bytes(self.by, self.element_bits) if self.by is not None else 0
+
+
+@irdl_op_definition
+class ScanTotalOp(IRDLOperation):
+    """What a scan has combined in the end: `result = source[size - 1]` along the scan's dim.
+
+    Of a reverse scan it is the first slice. The scan knows it before it has all of its result, and
+    all threads that share a row get it.
+    """
+
+    name = "nv_tileas.scan_total"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @property
+    def scan(self) -> ScanOp:
+        """The scan that the total is of."""
+        scan = self.source.owner
+        assert isinstance(scan, ScanOp)
+        return scan
+
+    def verify_(self) -> None:
+        """The source is a scan's result; the total has its shape, but for the dim."""
+        if not isinstance(scan := self.source.owner, ScanOp):
+            raise VerifyException("scan_total needs the result of a scan")
+        dim, shape = scan.dim.value.data, shape_of(self.source)
+        if shape_of(self.result) != shape[:dim] + shape[dim + 1 :]:
+            raise VerifyException("scan_total has the shape of its scan, but for the dim")
 
 
 @irdl_op_definition

@@ -141,6 +141,8 @@ class _Joining(ScalarBuilder):
                 self._widen(op)
             elif isinstance(op, aa.DotOp | aa.ReduceOp):
                 self._sum_up(op)
+            elif isinstance(op, aa.TiledStoreOp):
+                self._store(op)
             elif not isinstance(op, aa.BlockTileOp):
                 self._copy(op)
         return block
@@ -150,6 +152,12 @@ class _Joining(ScalarBuilder):
         values = {operand: self._plain(operand) for operand in op.operands}
         self.block.add_op(copy := op.clone(values))
         self.plain.update(zip(op.results, copy.results, strict=True))
+
+    def _store(self, op: aa.TiledStoreOp) -> None:
+        """A store of a larger tile."""
+        view = self._longer_view(op, self.dims[op.value])
+        operands = [self._wide(op.value), view, *(self._plain(v) for v in op.operands[2:])]
+        self.emit(aa.TiledStoreOp, operands, [op.result_token.type], op.properties)
 
     def _sum_up(self, op: aa.DotOp | aa.ReduceOp) -> None:
         """A reduction or a product along what is longer, or as it was."""
@@ -225,7 +233,10 @@ class _Joining(ScalarBuilder):
         types = [self._type(result) for result in op.results]
         properties = dict(op.properties)
         if isinstance(op, aa.TiledLoadOp):
-            operands = self._access(op)
+            view = self._longer_view(op, self.dims[op.result])
+            operands = [view, *(self._plain(value) for value in op.operands[1:])]
+        elif isinstance(op, aa.ScanOp):
+            operands = [self._wide(value) for value in op.operands]
         else:
             needed = operand_dims(op, self.dims[op.results[0]], self.count * self.parts)
             if needed is None:
@@ -240,9 +251,9 @@ class _Joining(ScalarBuilder):
         made = self.emit(type(op), operands, types, properties, regions)
         self.wide.update(zip(op.results, made.results, strict=True))
 
-    def _access(self, op: aa.TiledLoadOp) -> list[SSAValue]:
-        """The operands of a larger load: its view moves on by the tile that it had, or its part."""
-        view, dim = view_type_of(op.view), self.dims[op.result]
+    def _longer_view(self, op: aa.TiledLoadOp | aa.TiledStoreOp, dim: int) -> SSAValue:
+        """The view of a larger access: it moves on by the tile that it had, or its part."""
+        view = view_type_of(op.view)
         tile, steps = list(view.tile_shape), list(view.steps)
         tile[dim] = tile[dim] * self.count // self.parts
         steps[dim] //= self.parts
@@ -252,4 +263,4 @@ class _Joining(ScalarBuilder):
         memref = memref_of(op.view).result
         made = self.emit(aa.BlockTileOp, [memref], [type]).results[0]
         self.block = block
-        return [made, *(self._plain(value) for value in op.operands[1:])]
+        return made

@@ -53,18 +53,21 @@ class JoinIterationsPass(IrPass):
     an extreme of each element of a tile and the iteration that it is of: two or three instructions
     an element and nothing to wait for; what is left of rows is reduced behind the loop. Numbers and
     places are the same: extremes start at no NaN, and the first of equal ones is kept. Loops that
-    scan tiles compute two iterations side by side, in the same order, so that one works while the
-    other one waits.
+    scan small tiles scan longer ones; what comes before is combined with them in another order. Or
+    they compute two iterations side by side, in the same order, so that one works while the other
+    one waits.
 
     Before   for %j in [0, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
              for %j { %m2 = max(%m, %x);  %l2 = %l * exp(%m - %m2) + exp(%x - %m2) } of 1024 columns
              for %j { %p = argmax %x; %h = max %x; %w = %h > %m ? %p : %w; %m = max(%m, %h) }
-             for %j { %x = load; scan %x; .. }
+             for %j { %x = load; scan %x; .. } of 64x64, along rows
+             for %j { %x = load; scan %x; .. } of 16x256
     After    for %j in [0, %n / 2 * 2) step 2 { %s = dot %q, %k[%j];  .. } of 128 keys
              for %j in [%n / 2 * 2, %n) { %s = dot %q, %k[%j];  .. } of 64 keys
              for %j { %m2 = max(%m, reduce max %x);  %l2 = %l * exp(%m - %m2) + reduce add exp(%x -
              %m2) } of 128 groups
              for %j { %w = %x > %m ? %j : %w;  %m = max(%m, %x) };  max %m;  first (%w, row) of it
+             for %j step 4 { %x = load; scan %x; .. } of 64x256; for what is left { .. }
              for %j step 2 { %x, %y = loads; scan %x; ..; scan %y; .. }; for what is left { .. }
     Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
     Leaves   kernels that are not specialised; loops whose products would not run beside the powers
@@ -88,8 +91,8 @@ class JoinIterationsPass(IrPass):
             if _keep_extremes(func):
                 ctx.remarks.add(_remark(func, "each element of a tile has an extreme of its own"))
                 continue
-            if _join_scans(func):
-                ctx.remarks.add(_remark(func, "two iterations that scan tiles run side by side"))
+            if scans := _join_scans(func):
+                ctx.remarks.add(_remark(func, scans))
                 continue
             joined = _joined(func, target)
             if joined is not None:
@@ -137,25 +140,35 @@ def _keep_extremes(func: aa.FuncOp) -> bool:
     return True
 
 
-def _join_scans(func: aa.FuncOp) -> bool:
-    """Puts iterations that scan tiles side by side; whether there are any."""
+def _join_scans(func: aa.FuncOp) -> str | None:
+    """Lets iterations scan longer tiles, or puts two side by side, and says so; None for others."""
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     loops = [loop for loop in loops if any(isinstance(op, aa.ScanOp) for op in loop.body.block.ops)]
     if not loops:
-        return False
+        return None
     from tileiras.planning.strategy import drop_strategy
+    from tileiras.planning.tiling.joined_scans import longer_tiles
     from tileiras.planning.tiling.scanned_loops import TOGETHER, scans_side_by_side
 
-    found = [loop for loop in loops if scans_side_by_side(loop)]
-    if not found:
-        return False
-    from tileiras.passes.nv_tileaa.schedule.unroll import unroll
+    longer = [found for found in map(longer_tiles, loops) if found is not None]
+    beside = [] if longer else [loop for loop in loops if scans_side_by_side(loop)]
+    if longer:
+        from tileiras.passes.nv_tileaa.iteration_builder import join
 
-    for loop in found:
-        unroll(loop, TOGETHER)
-        loop.attributes[REMAINDER] = UnitAttr()
+        for found, count in longer:
+            join(found, count)
+    if beside:
+        from tileiras.passes.nv_tileaa.schedule.unroll import unroll
+
+        for loop in beside:
+            unroll(loop, TOGETHER)
+            loop.attributes[REMAINDER] = UnitAttr()
+    if not longer and not beside:
+        return None
     drop_strategy(func)
-    return True
+    if longer:
+        return f"{longer[0][1]} iterations that scan small tiles are one over a longer tile"
+    return "two iterations that scan tiles run side by side"
 
 
 def _remark(func: aa.FuncOp, text: str) -> Remark:

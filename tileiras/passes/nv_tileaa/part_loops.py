@@ -26,10 +26,14 @@ Sink = aa.TiledStoreOp | aa.StoreOp | aa.ReduceOp
 
 @dataclass(frozen=True)
 class Limits:
-    """Tiles of more than `whole` words are split into parts of at most `part` words."""
+    """Tiles of more than `whole` words are split into parts of at most `part` words.
+
+    What is made of a scan counts `scanned` times before that.
+    """
 
     whole: int
     part: int
+    scanned: int = 1
 
 
 def split_block(block: Block, limits: Limits) -> bool:
@@ -72,7 +76,8 @@ def _plan(sink: Sink, value: SSAValue, limits: Limits) -> Cut | None:
         if trial is None:
             continue
         words = max(_words(trial), default=0)
-        if words <= limits.whole:
+        has_scan = any(isinstance(op, aa.ScanOp) for op in trial.ops)
+        if words * (limits.scanned if has_scan else 1) <= limits.whole:
             continue
         parts = 2
         while words // parts > limits.part and (more := _cut(sink, block, dim, parts * 2)):

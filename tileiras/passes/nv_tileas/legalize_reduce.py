@@ -15,12 +15,15 @@ from tileiras.ir_pass import CompileContext, IrPass
 class LegalizeReducePass(IrPass):
     """Writes by which steps reductions combine rows; brings tiles into layouts that allow it.
 
-    Before   %r = reduce %x dim 1;  %s = scan %y dim 0
+    A scan has in the end what a reduction of the same tile by the same body has, so that this is
+    taken from it.
+
+    Before   %r = reduce %x dim 1;  %s = scan %y dim 0;  %t = reduce %y dim 0
     After    %r = reduce %x dim 1 {steps = [#nv_tileas.combine<in = registers, strides = [1, 2]>,
              #nv_tileas.combine<in = lanes, strides = [4, 8, 16]>,
              #nv_tileas.regroup<layout = #linear0, by = [#nv_tileas.through_smem<...>]>,
              #nv_tileas.combine<in = registers, strides = [1, 2]>]}
-             %s = scan %y dim 0 {totals = #nv_tileas.regroup<...>}
+             %s = scan %y dim 0 {totals = #nv_tileas.regroup<...>};  %t = scan_total %s
     Requires every tensor in its layout
     Leaves   reductions that have steps; scans within warps. Where bits of a coordinate are mixed,
              a convert_layout comes first; where users want results elsewhere, one follows

@@ -375,12 +375,14 @@ class EquivalenceClasses:
         from tileiras.planning.layouts.combining import rows_for_warps, warps_beside, warps_last
 
         axis = axes.pop()
+        if any(isinstance(op, aa.ScanOp) for op in ops):
+            return warps_last(layout, axis)
         if any(column_dim(op.parent_op()) == axis for op in ops):
             bits = min(storage_bits(element_of(member)) for member in self._members[root])
             layout = warps_beside(layout, axis, bits)
         if all(isinstance(op, aa.ReduceOp) and len(op.operands) > 1 for op in ops):
             layout = rows_for_warps(layout, axis)
-        return warps_last(layout, axis) if any(isinstance(op, aa.ScanOp) for op in ops) else layout
+        return layout
 
     def _preferred(self, root: SSAValue) -> LinearLayout:
         """What the most demanding member wants."""

@@ -197,6 +197,12 @@ def totals_of_scan(op: aa.ScanOp, layout: LinearLayout) -> RegroupAttr | None:
     return _regroup(totals, gathered_in_registers(totals, axis), _bits(op))
 
 
+def scan_total_layout(layout: LinearLayout, axis: int) -> LinearLayout:
+    """Where a scan in a layout leaves what all elements make: in all threads of each row."""
+    totals = with_copies(totals_layout(layout, axis), axis, ("warp",))
+    return compressed(totals, axis).slice(axis)
+
+
 def _bits(op: aa.ReduceOp | aa.ScanOp) -> tuple[int, ...]:
     return tuple(register_bits(element_of(value)) for value in op.operands)
 

@@ -174,10 +174,12 @@ def schedule_loads(
     return None
 
 
-def deepened(schedule: LoadSchedule, wanted: int, smem: int, threads: int) -> LoadSchedule:
-    """The schedule with so many bytes on their way, as far as there is room."""
+def deepened(
+    schedule: LoadSchedule, wanted: int, smem: int, threads: int, most: int = MAX_DISTANCE
+) -> LoadSchedule:
+    """The schedule with so many bytes on their way, as far as there is room; `most` iterations."""
     stage = sum(stage_bytes(load, threads) for load in schedule.loads)
-    most = min(MAX_DISTANCE, -(-wanted // stage), smem // stage - 1)
+    most = min(most, -(-wanted // stage), smem // stage - 1)
     if most <= schedule.distance:
         return schedule
     return replace(schedule, distance=most, bytes=(most + 1) * stage)

@@ -77,7 +77,7 @@ class JoinedIterations:
 
 def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
     """How iterations of a loop become one, None if that would not give the same."""
-    if not _counts_one_by_one(loop):
+    if not counts_one_by_one(loop):
         return None
     reading = IterationReading(loop)
     try:
@@ -88,7 +88,7 @@ def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
     return found if any(isinstance(v.owner, aa.TiledLoadOp) for v in found.dims) else None
 
 
-def _counts_one_by_one(loop: aa.ForOp) -> bool:
+def counts_one_by_one(loop: aa.ForOp) -> bool:
     """Whether the loop counts up by one, and by itself."""
     step = fixed_scalar(loop.step)
     is_one = isinstance(step, bytes) and int.from_bytes(step, "little") == 1

@@ -1,4 +1,4 @@
-"""Loops that scan tile after tile, of which two iterations side by side wait less.
+"""Loops that scan tile after tile along rows, of which two iterations side by side wait less.
 
     for %i { %s = scan %x[%i]; store %s + %before; %before += sum %x[%i] }
     -> for %i step 2 { both loads; scan %x[%i]; ..; scan %x[%i + 1]; .. }, and what is left
@@ -30,10 +30,6 @@ us on one H200, one tile and two: f16 16x64 79.6, 75.8; 16x256 71.5, 73.1; f32 1
 16x256 149.8, 140.1; 8x256 144.4, 138.6; 64x64 143.6, 144.6; 32x64 154.7, 143.9; f16 64x64 81.5,
 76.2; 32x64 98.5, 73.9; 32x128 75.0, 75.7; 128x64 81.2, 93.1.
 """
-COLUMN_BITS, FEW_ELEMENTS = 16, 1024
-"""Policy: of elements that are scanned down columns, and how many wider ones: others lose by it."""
-COLUMN_BYTES = 128
-"""Policy: of rows of such a tile, if it has less than `MOST_ELEMENTS`."""
 
 
 def scans_side_by_side(loop: aa.ForOp) -> bool:
@@ -49,15 +45,13 @@ def scans_side_by_side(loop: aa.ForOp) -> bool:
     shape, dim, view = shape_of(scan.operands[0]), scan.dim.value.data, view_type_of(load.view)
     if shape != tuple(view.tile_shape) or not LEAST_ELEMENTS <= prod(shape) <= MOST_ELEMENTS:
         return False
+    if not goes_along_rows(view, dim):
+        return False
     bits, elements = storage_bits(view.memref.element_type), prod(shape)
-    if goes_along_rows(view, dim):
-        rows = elements // shape[dim]
-        if SHORT_BYTES < shape[dim] * bits // 8 < LONG_BYTES:
-            return rows >= MANY_ROWS and elements < MOST_ELEMENTS
-        return rows >= LEAST_ROWS
-    if bits > COLUMN_BITS:
-        return elements <= FEW_ELEMENTS
-    return elements >= MOST_ELEMENTS or elements // shape[dim] * bits >= 8 * COLUMN_BYTES
+    rows = elements // shape[dim]
+    if SHORT_BYTES < shape[dim] * bits // 8 < LONG_BYTES:
+        return rows >= MANY_ROWS and elements < MOST_ELEMENTS
+    return rows >= LEAST_ROWS
 
 
 def goes_along_rows(view: aa.TiledViewType, dim: int) -> bool:

@@ -129,7 +129,9 @@ class _PipelinedLoop(ScalarBuilder):
             op: p.optional_integer("ctas") for op, p in shared.items()
         }
         self.location = loop.location
-        self.streams = only_combines_tiles(loop)
+        self.streams = only_combines_tiles(loop) or any(
+            isinstance(op, aa.ScanOp) for op in loop.body.block.ops
+        )
         schedule = loop_schedule(loop)
         self.frees = schedule is not None and schedule.integer("frees_stages") > 0
         erase_schedule(loop)

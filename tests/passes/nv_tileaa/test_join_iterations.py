@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -192,17 +194,48 @@ def test_small_sums_leave_registers_for_parts_of_a_tile() -> None:
     module = joined(scaled_first("full", 128, 128, 32).encode())
     assert columns(module) == [64, 64]
     assert maxima(module) == [aa.DotOp, aa.MulFOp]
-    # Here the maximum of each part is multiplied, by what may be less than zero.
-    assert columns(joined(softmax_attention("full", 128, 128, 32))) == [128]
+    # Here the maximum of each part is multiplied, and no second loop is needed.
+    assert columns(joined(softmax_attention("full", 128, 128, 32))) == [64]
     assert columns(joined(scaled_first("full", 128, 128, 64).encode())) == [128, 128]
 
 
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "expected"),
+    [
+        (128, 256, 128, [128]),
+        # Two tile blocks of 64 rows are one of 128.
+        (64, 256, 128, [128]),
+        (128, 256, 64, [128]),
+        # Sums leave registers for scores of 64 columns.
+        (128, 128, 256, [64]),
+        # The whole tile would not come to shared memory.
+        (64, 256, 256, [64]),
+    ],
+)
+def test_large_tiles_come_in_parts_whose_products_run_beside_powers(
+    rows: int, keys: int, depth: int, expected: list[int]
+) -> None:
+    assert columns(joined(softmax_attention("full", rows, keys, depth))) == expected
+
+
+def test_a_maximum_that_is_stored_is_that_of_the_whole_tile() -> None:
+    """Times what may be less than zero, it is not the largest of those of the parts."""
+    text = softmax_attention("full", 128, 128, 32).decode()
+    text = text.replace("%ob = broadcast %sums_0", "%ob = broadcast %top_0")
+    assert columns(joined(text.encode())) == [128]
+
+
+@pytest.mark.parametrize("kernel", [softmax_attention, scaled_first])
 @pytest.mark.parametrize("scale", [0.125, -0.125, 0.0])
 @pytest.mark.parametrize("tiles", [0, 1, 3])
-def test_parts_of_tiles_give_the_same(tiles: int, scale: float) -> None:
-    source = scaled_first("full", 128, 128, 32).encode()
-    wanted = values_of(read_source(source), 128 * tiles, 128, 32, scale)
-    found = values_of(joined(source), 128 * tiles, 128, 32, scale)
+@pytest.mark.parametrize(("keys", "depth"), [(128, 32), (256, 64)])
+def test_parts_of_tiles_give_the_same(
+    keys: int, depth: int, tiles: int, scale: float, kernel: Callable[..., str | bytes]
+) -> None:
+    source = kernel("full", 128, keys, depth)
+    source = source if isinstance(source, bytes) else source.encode()
+    wanted = values_of(read_source(source), keys * tiles, 128, depth, scale)
+    found = values_of(joined(source), keys * tiles, 128, depth, scale)
     assert np.allclose(wanted, found, rtol=2e-3, atol=2e-3, equal_nan=True)
 
 

@@ -6,6 +6,7 @@ What a loop carries for each column of a tile may be joined, too: maxima, and su
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
@@ -13,17 +14,22 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.schedule import REMAINDER, loop_schedule
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.tiling.joined_iterations import JoinedIterations
 
 COLUMNS = 128
 """Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
+PART_COLUMNS = 64
+"""Policy: the least that an iteration has where a tile is too large for registers."""
 ROWS = 64
 """Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
 
@@ -148,8 +154,10 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
 
     plan = strategy_of(func, target)
-    if plan is None or plan.is_in_tmem or func.cluster_size > 1:
+    if func.cluster_size > 1 or (plan is not None and plan.is_in_tmem):
         return None
+    if plan is None:
+        return _specialised_in_parts(func, target)
     if any(planned.rows < ROWS for planned in plan.dots.values()):
         return None
     scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
@@ -158,24 +166,57 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     # Where keys are masked in a loop of their own, the others are few.
     count = COLUMNS // max(scores) if len(loops) == 1 else 1
     if count == 1 and len(loops) == 1 and fits_one_warpgroup(plan):
-        joined = _joined_by(func, plan, 1, target, PARTS)
+        joined = _joined_by(func, 1, target, partial(_is_shared, plan), PARTS)
         if joined is not None:
             return joined, f"an iteration over a tile is {PARTS}, over a part each"
     while count:
-        joined = _joined_by(func, plan, count, target)
+        joined = _joined_by(func, count, target, partial(_is_as_good, plan))
         if joined is not None and count > 1:
             return joined, f"{count} iterations over small tiles are one over a large tile"
         if joined is not None:
             return joined, "maxima are taken of scores before these are scaled"
         count //= 2
+    if len(loops) > 1 or _overlap(func, plan, target):
+        return None
+    return _in_parts(func, max(scores), target, partial(_is_as_good, plan))
+
+
+def _specialised_in_parts(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
+    """A kernel whose tiles are too large for shared memory, or for registers, in parts."""
+    columns = max(shape_of(op.result)[-1] for op in func.walk() if isinstance(op, aa.ProductOp))
+    return _in_parts(func, columns, target, lambda _: True)
+
+
+def _in_parts(
+    func: aa.FuncOp, columns: int, target: GpuTarget, is_good: Callable[[RolePlan], bool]
+) -> tuple[aa.FuncOp, str] | None:
+    """A copy that takes tiles in the fewest parts whose products run beside powers."""
+    parts = 2
+    while columns // parts >= PART_COLUMNS:
+        joined = _joined_by(func, 1, target, is_good, parts)
+        if joined is not None:
+            return joined, f"an iteration over a tile is {parts}, over a part each"
+        parts *= 2
     return None
 
 
+def _overlap(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
+    """Whether products run beside the powers of another iteration."""
+    from tileiras.planning.schedule.overlap import overlap_products
+
+    loops = overlap_products(func, plan, target)
+    return all(schedule is not None and schedule.stages > 1 for _, schedule in loops)
+
+
 def _joined_by(
-    func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget, parts: int = 1
+    func: aa.FuncOp,
+    count: int,
+    target: GpuTarget,
+    is_good: Callable[[RolePlan], bool],
+    parts: int = 1,
 ) -> aa.FuncOp | None:
     """The same of so many iterations at a time, or of so many parts of one; of a whole one maxima
-    are taken before scaling.
+    are taken before scaling. `is_good` compares its plan with that of the kernel.
     """
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
@@ -188,7 +229,7 @@ def _joined_by(
     for found in _chosen(copy, count, parts):
         join(found, count, parts)
     after = would_specialise(copy, target)
-    if after is None or not (_is_as_good if parts == 1 else _is_shared)(after, plan):
+    if after is None or not is_good(after):
         return None
     loops = overlap_products(copy, after, target)
     if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
@@ -208,9 +249,12 @@ def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
 def _gains(found: JoinedIterations, count: int, parts: int) -> bool:
     """Whether a loop becomes another one, and does the same.
 
-    Maxima of parts, times what may be less than zero, are not those of the whole.
+    Maxima of parts, times what may be less than zero, are larger than those of the whole. Powers
+    below them are smaller, and sums are scaled by them as before: it shows in maxima alone.
     """
-    return not found.factors if parts > 1 else count > 1 or bool(found.scaled)
+    if parts > 1:
+        return not found.factors or all(top.first_use is None for top in found.tops)
+    return count > 1 or bool(found.scaled)
 
 
 def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:
@@ -226,13 +270,13 @@ def _are_computed(found: JoinedIterations) -> bool:
     return any(op.lhs in found.dims and op.result not in found.dims for op in products)
 
 
-def _is_as_good(after: RolePlan, before: RolePlan) -> bool:
+def _is_as_good(before: RolePlan, after: RolePlan) -> bool:
     """Whether as many CTAs share an SM, of as many warpgroups."""
     is_shared = after.shape.ctas >= before.shape.ctas
     return is_shared and after.warpgroups == before.warpgroups
 
 
-def _is_shared(after: RolePlan, before: RolePlan) -> bool:
+def _is_shared(before: RolePlan, after: RolePlan) -> bool:
     """Whether as many warpgroups are of several CTAs that share an SM."""
     together = after.shape.ctas * after.warpgroups >= before.shape.ctas * before.warpgroups
     return together and after.shape.ctas > before.shape.ctas

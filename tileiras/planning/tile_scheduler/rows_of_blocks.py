@@ -24,6 +24,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.operands.tma import place_bytes
 from tileiras.planning.resources.cta import FIXED_BYTES, MAX_REGISTERS, ROWS_PER_WARPGROUP
@@ -82,6 +83,9 @@ def do_rows_of_blocks_pay(func: aa.FuncOp, plan: RolePlan) -> bool:
     should share it.
     """
     if not _is_plain_attention(func, plan, ROWS_PER_WARPGROUP, ROWS_PER_WARPGROUP):
+        return False
+    # Who asks for more tile blocks on an SM waits for memory.
+    if (integer_hint(func, "occupancy") or 0) > TILES:
         return False
     keys = (
         shape_of(planned.dot.lhs)[-1] * planned.operand_bits

@@ -61,14 +61,15 @@ _SHAPES = (aa.ReshapeOp, aa.BroadcastOp, aa.PermuteOp, aa.SplatOp)
 class JoinedIterations:
     """A loop of which several iterations may be one.
 
-    `dims`: what is so many times as large then, and along which dim. `factors`: numbers that must
-    be above zero, since maxima are multiplied by them, `late` ones where scores are scaled late.
-    `scaled`: products of tiles with a number,
-    each with the operand that is a tile, of which maxima are taken and powers made. The maximum of
-    the tile itself times the number is the same, and powers take one operation less then.
+    `tops`: its results that are maxima. `dims`: what is so many times as large then, and along
+    which dim. `factors`: numbers that must be above zero, since maxima are multiplied by them,
+    `late` ones where scores are scaled late. `scaled`: products of tiles with a number, each with
+    the operand that is a tile, of which maxima are taken and powers made. The maximum of the tile
+    itself times the number is the same, and powers take one operation less then.
     """
 
     loop: aa.ForOp
+    tops: list[SSAValue] = field(default_factory=list[SSAValue])
     dims: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     factors: list[SSAValue] = field(default_factory=list[SSAValue])
     late: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -114,6 +115,7 @@ class IterationReading:
             if isinstance(maker, aa.MaxFOp) and maker.parent_block() is self.block:
                 self.meanings[arg] = BEFORE
                 self.tops[self.yielded[position]] = None
+                self.found.tops.append(self.loop.results[position])
 
     def read(self) -> None:
         """Raises CannotJoinError."""

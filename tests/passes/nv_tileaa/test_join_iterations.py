@@ -74,6 +74,9 @@ def test_masks_stay_with_their_tiles(kind: str) -> None:
 def test_powers_of_8_bits_stay_below_the_maximum_of_their_tile() -> None:
     source = softmax_attention("full", 128, 64, 128, element="f8E4M3FN")
     assert set(columns(joined(source))) == {64}
+    # Parts of a tile have a maximum each.
+    source = softmax_attention("full", 128, 256, 128, element="f8E4M3FN")
+    assert columns(joined(source)) == [128]
 
 
 @pytest.mark.parametrize(
@@ -250,10 +253,28 @@ def test_what_is_left_has_the_stages_of_the_loop_and_no_schedule() -> None:
     assert "ctas = 1" in text and "consumer_warps = 8" in text
 
 
+def several_on_an_sm(rows: int, keys: int) -> bytes:
+    """Attention that asks for four tile blocks on an SM."""
+    text = softmax_attention("full", rows, keys, 128).decode()
+    hints = "optimization_hints=<sm_90 = {occupancy = 4}>"
+    return text.replace("%scale: tile<f32>) {", f"%scale: tile<f32>) {hints} {{").encode()
+
+
+@pytest.mark.parametrize("keys", [64, 128, 256])
+def test_who_asks_for_more_tile_blocks_on_an_sm_has_a_cta_for_each(keys: int) -> None:
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    text = compile_module(several_on_an_sm(64, keys), options).output.decode()
+    assert "ctas = 2" in text and "consumer_warps = 4" in text
+
+
 def test_nothing_spills() -> None:
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     sources = [softmax_attention("full", *tile, 128) for tile in ((64, 64), (128, 64))]
     sources += [scaled_first("full", 128, 128, depth).encode() for depth in (32, 128)]
+    large = ((128, 256, 64), (128, 256, 128), (64, 256, 256), (128, 128, 256))
+    sources += [softmax_attention("full", *tile) for tile in large]
+    sources += [softmax_attention("full", 128, 256, 128, element="f8E4M3FN")]
+    sources += [several_on_an_sm(64, 64)]
     for source in sources:
         found = compile_module(source, options)
         assert "0 bytes spilled" in found.notes[0]

@@ -50,7 +50,9 @@ class JoinIterationsPass(IrPass):
 
     Where sums are small (heads of 32), a tile is taken in two parts instead, if CTAs of one
     warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
-    less than warpgroups do.
+    less than warpgroups do. So are tiles of keys that leave no registers for probabilities beside
+    scores (256 keys), or that would not come to shared memory: in the fewest parts whose products
+    run beside powers.
 
     Loops without products may keep a maximum and sums of each column, and reduce both behind the
     loop. Columns that one access of a thread loads get one maximum and one sum of each instead:
@@ -67,10 +69,11 @@ class JoinIterationsPass(IrPass):
              %m2) } of 128 groups
              for %j step 2 { %x, %y = loads; scan %x; ..; scan %y; .. }; for what is left { .. }
     Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
-    Leaves   kernels that are not specialised; loops whose products would not run beside the powers
-             of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
-             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
-             columns that lie apart in memory, or whose maxima and sums are used otherwise
+    Leaves   loops whose products would not run beside the powers of another iteration then, or with
+             fewer CTAs on an SM; those of few rows, or with powers rounded to 8 bits; tiles in
+             parts where maxima are multiplied by what may be less than zero, and stored; kernels
+             with several loops, but for scaling; columns that lie apart in memory, or whose maxima
+             and sums are used otherwise
     """
 
     name = "join-iterations"
@@ -221,7 +224,7 @@ def _joined_by(
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
-    from tileiras.planning.strategy import without_strategy, would_specialise
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
     if not _chosen(func, count, parts):
         return None
@@ -234,7 +237,9 @@ def _joined_by(
     loops = overlap_products(copy, after, target)
     if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
         return None
-    return copy if write_overlaps(loops, after.shape.ctas) else None
+    # Products of f8 are cut into parts first, and then scheduled.
+    is_left = not loops and strategy_of(func, target) is None
+    return copy if is_left or write_overlaps(loops, after.shape.ctas) else None
 
 
 def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
@@ -254,7 +259,7 @@ def _gains(found: JoinedIterations, count: int, parts: int) -> bool:
     """
     if parts > 1:
         return not found.factors or all(top.first_use is None for top in found.tops)
-    return count > 1 or bool(found.scaled)
+    return not found.coarse and (count > 1 or bool(found.scaled))
 
 
 def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:

@@ -272,7 +272,7 @@ def test_nothing_spills() -> None:
     sources = [softmax_attention("full", *tile, 128) for tile in ((64, 64), (128, 64))]
     sources += [scaled_first("full", 128, 128, depth).encode() for depth in (32, 128)]
     large = ((128, 256, 64), (128, 256, 128), (64, 256, 256), (128, 128, 256))
-    sources += [softmax_attention("full", *tile) for tile in large]
+    sources += [softmax_attention("full", rows, keys, depth) for rows, keys, depth in large]
     sources += [softmax_attention("full", 128, 256, 128, element="f8E4M3FN")]
     sources += [several_on_an_sm(64, 64)]
     for source in sources:

@@ -151,7 +151,11 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
     from tileiras.codegen.target import Feature
     from tileiras.planning.strategy import strategy_of
-    from tileiras.planning.tiling.score_parts import PARTS, fits_one_warpgroup
+    from tileiras.planning.tiling.score_parts import (
+        PARTS,
+        fits_one_warpgroup,
+        parts_beside_powers,
+    )
 
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
@@ -179,36 +183,29 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         if joined is not None:
             return joined, "maxima are taken of scores before these are scaled"
         count //= 2
-    if len(loops) > 1 or _overlap(func, plan, target):
+    parts = parts_beside_powers(plan, PART_COLUMNS) if len(loops) == 1 else 1
+    if parts == 1:
         return None
-    return _in_parts(func, max(scores), target, partial(_is_as_good, plan))
+    return _in_parts(func, parts, target, partial(_is_as_good, plan))
 
 
 def _specialised_in_parts(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     """A kernel whose tiles are too large for shared memory, or for registers, in parts."""
     columns = max(shape_of(op.result)[-1] for op in func.walk() if isinstance(op, aa.ProductOp))
-    return _in_parts(func, columns, target, lambda _: True)
-
-
-def _in_parts(
-    func: aa.FuncOp, columns: int, target: GpuTarget, is_good: Callable[[RolePlan], bool]
-) -> tuple[aa.FuncOp, str] | None:
-    """A copy that takes tiles in the fewest parts whose products run beside powers."""
     parts = 2
     while columns // parts >= PART_COLUMNS:
-        joined = _joined_by(func, 1, target, is_good, parts)
-        if joined is not None:
-            return joined, f"an iteration over a tile is {parts}, over a part each"
+        if (joined := _in_parts(func, parts, target, lambda _: True)) is not None:
+            return joined
         parts *= 2
     return None
 
 
-def _overlap(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:
-    """Whether products run beside the powers of another iteration."""
-    from tileiras.planning.schedule.overlap import overlap_products
-
-    loops = overlap_products(func, plan, target)
-    return all(schedule is not None and schedule.stages > 1 for _, schedule in loops)
+def _in_parts(
+    func: aa.FuncOp, parts: int, target: GpuTarget, is_good: Callable[[RolePlan], bool]
+) -> tuple[aa.FuncOp, str] | None:
+    """A copy that takes tiles in parts whose products run beside powers."""
+    joined = _joined_by(func, 1, target, is_good, parts)
+    return joined and (joined, f"an iteration over a tile is {parts}, over a part each")
 
 
 def _joined_by(

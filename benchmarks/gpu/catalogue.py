@@ -335,6 +335,7 @@ def attentions() -> Iterator[Entry]:
         for causal in (False, True):
             yield _attention(big, tile, causal, occupancy=occupancy)
     yield _attention(big, (256, 128), False)
+    yield _attention(big, (64, 256), False)
     yield _attention((1, 16, 16384, 128), (128, 128), False)
     yield _attention((4, 32, 2048, 128), (128, 128), False)
     for causal in (False, True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -72,6 +74,9 @@ def test_masks_stay_with_their_tiles(kind: str) -> None:
 def test_powers_of_8_bits_stay_below_the_maximum_of_their_tile() -> None:
     source = softmax_attention("full", 128, 64, 128, element="f8E4M3FN")
     assert set(columns(joined(source))) == {64}
+    # Parts of a tile have a maximum each.
+    source = softmax_attention("full", 128, 256, 128, element="f8E4M3FN")
+    assert columns(joined(source)) == [128]
 
 
 @pytest.mark.parametrize(
@@ -192,17 +197,48 @@ def test_small_sums_leave_registers_for_parts_of_a_tile() -> None:
     module = joined(scaled_first("full", 128, 128, 32).encode())
     assert columns(module) == [64, 64]
     assert maxima(module) == [aa.DotOp, aa.MulFOp]
-    # Here the maximum of each part is multiplied, by what may be less than zero.
-    assert columns(joined(softmax_attention("full", 128, 128, 32))) == [128]
+    # Here the maximum of each part is multiplied, and no second loop is needed.
+    assert columns(joined(softmax_attention("full", 128, 128, 32))) == [64]
     assert columns(joined(scaled_first("full", 128, 128, 64).encode())) == [128, 128]
 
 
+@pytest.mark.parametrize(
+    ("rows", "keys", "depth", "expected"),
+    [
+        (128, 256, 128, [128]),
+        # Two tile blocks of 64 rows are one of 128.
+        (64, 256, 128, [128]),
+        (128, 256, 64, [128]),
+        # Sums leave registers for scores of 64 columns.
+        (128, 128, 256, [64]),
+        # The whole tile would not come to shared memory.
+        (64, 256, 256, [64]),
+    ],
+)
+def test_large_tiles_come_in_parts_whose_products_run_beside_powers(
+    rows: int, keys: int, depth: int, expected: list[int]
+) -> None:
+    assert columns(joined(softmax_attention("full", rows, keys, depth))) == expected
+
+
+def test_a_maximum_that_is_stored_is_that_of_the_whole_tile() -> None:
+    """Times what may be less than zero, it is not the largest of those of the parts."""
+    text = softmax_attention("full", 128, 128, 32).decode()
+    text = text.replace("%ob = broadcast %sums_0", "%ob = broadcast %top_0")
+    assert columns(joined(text.encode())) == [128]
+
+
+@pytest.mark.parametrize("kernel", [softmax_attention, scaled_first])
 @pytest.mark.parametrize("scale", [0.125, -0.125, 0.0])
 @pytest.mark.parametrize("tiles", [0, 1, 3])
-def test_parts_of_tiles_give_the_same(tiles: int, scale: float) -> None:
-    source = scaled_first("full", 128, 128, 32).encode()
-    wanted = values_of(read_source(source), 128 * tiles, 128, 32, scale)
-    found = values_of(joined(source), 128 * tiles, 128, 32, scale)
+@pytest.mark.parametrize(("keys", "depth"), [(128, 32), (256, 64)])
+def test_parts_of_tiles_give_the_same(
+    keys: int, depth: int, tiles: int, scale: float, kernel: Callable[..., str | bytes]
+) -> None:
+    source = kernel("full", 128, keys, depth)
+    source = source if isinstance(source, bytes) else source.encode()
+    wanted = values_of(read_source(source), keys * tiles, 128, depth, scale)
+    found = values_of(joined(source), keys * tiles, 128, depth, scale)
     assert np.allclose(wanted, found, rtol=2e-3, atol=2e-3, equal_nan=True)
 
 
@@ -217,10 +253,28 @@ def test_what_is_left_has_the_stages_of_the_loop_and_no_schedule() -> None:
     assert "ctas = 1" in text and "consumer_warps = 8" in text
 
 
+def several_on_an_sm(rows: int, keys: int) -> bytes:
+    """Attention that asks for four tile blocks on an SM."""
+    text = softmax_attention("full", rows, keys, 128).decode()
+    hints = "optimization_hints=<sm_90 = {occupancy = 4}>"
+    return text.replace("%scale: tile<f32>) {", f"%scale: tile<f32>) {hints} {{").encode()
+
+
+@pytest.mark.parametrize(("keys", "ctas"), [(64, 1), (128, 1), (256, 2)])
+def test_who_asks_for_more_large_tiles_on_an_sm_has_a_cta_for_each(keys: int, ctas: int) -> None:
+    options = with_environment(CompileOptions(gpu_name="sm_90", emit="nv_tileas"))
+    text = compile_module(several_on_an_sm(64, keys), options).output.decode()
+    assert f"ctas = {ctas}" in text and f"consumer_warps = {8 // ctas}" in text
+
+
 def test_nothing_spills() -> None:
     options = with_environment(CompileOptions(gpu_name="sm_90"))
     sources = [softmax_attention("full", *tile, 128) for tile in ((64, 64), (128, 64))]
     sources += [scaled_first("full", 128, 128, depth).encode() for depth in (32, 128)]
+    large = ((128, 256, 64), (128, 256, 128), (64, 256, 256), (128, 128, 256))
+    sources += [softmax_attention("full", rows, keys, depth) for rows, keys, depth in large]
+    sources += [softmax_attention("full", 128, 256, 128, element="f8E4M3FN")]
+    sources += [several_on_an_sm(64, 64)]
     for source in sources:
         found = compile_module(source, options)
         assert "0 bytes spilled" in found.notes[0]

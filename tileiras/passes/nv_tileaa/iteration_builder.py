@@ -44,7 +44,10 @@ class _Joining(ScalarBuilder):
         super().__init__()
         self.count, self.parts = count, parts
         self.loop, self.dims = found.loop, found.dims
-        self.factors = list(dict.fromkeys([*found.factors, *found.late]))
+        # Maxima of parts times what is below zero are larger than those of the whole, so that
+        # powers below them are smaller; sums that are scaled by them are the same.
+        asked = found.late if parts > 1 else [*found.factors, *found.late]
+        self.factors = list(dict.fromkeys(asked))
         self.unscaled = found.scaled
         self.location = self.loop.location
         self.old = self.loop.body.block

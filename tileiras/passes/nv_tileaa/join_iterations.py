@@ -6,6 +6,7 @@ What a loop carries for each column of a tile may be joined, too: maxima, and su
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
@@ -13,17 +14,22 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import remark_about
 from tileiras.dialects.nv_tileaa.schedule import REMAINDER, loop_schedule
+from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.ir_pass import CompileContext, IrPass
 from tileiras.passes.rewriting import put_in_place
 from tileiras.remarks import Remark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.model.kernel import RolePlan
     from tileiras.planning.tiling.joined_iterations import JoinedIterations
 
 COLUMNS = 128
 """Policy: an iteration with scores of fewer columns takes as long for its waits as for its work."""
+PART_COLUMNS = 64
+"""Policy: the least that an iteration has where a tile is too large for registers."""
 ROWS = 64
 """Fixed: rows of a wgmma; of fewer, warps have copies (decision 0026)."""
 
@@ -44,7 +50,9 @@ class JoinIterationsPass(IrPass):
 
     Where sums are small (heads of 32), a tile is taken in two parts instead, if CTAs of one
     warpgroup have registers for the rows of two then: CTAs that share an SM wait for each other
-    less than warpgroups do.
+    less than warpgroups do. So are tiles of keys that leave no registers for probabilities beside
+    scores (256 keys), or that would not come to shared memory: in the fewest parts whose products
+    run beside powers.
 
     Loops without products may keep a maximum and sums of each column, and reduce both behind the
     loop. Columns that one access of a thread loads get one maximum and one sum of each instead:
@@ -70,10 +78,11 @@ class JoinIterationsPass(IrPass):
              for %j step 4 { %x = load; scan %x; .. } of 64x256; for what is left { .. }
              for %j step 2 { %x, %y = loads; scan %x; ..; scan %y; .. }; for what is left { .. }
     Requires nv_tileaa, with the strategies of kernels; for products wgmma and TMA
-    Leaves   kernels that are not specialised; loops whose products would not run beside the powers
-             of another iteration then, or with fewer CTAs on an SM; those of large tiles, of few
-             rows, or with powers rounded to 8 bits; small tiles of kernels with several loops;
-             columns that lie apart in memory, or whose maxima and sums are used otherwise
+    Leaves   loops whose products would not run beside the powers of another iteration then, or with
+             fewer CTAs on an SM; those of few rows, or with powers rounded to 8 bits; tiles in
+             parts where maxima are multiplied by what may be less than zero, and stored; kernels
+             with several loops, but for scaling; columns that lie apart in memory, or whose maxima
+             and sums are used otherwise
     """
 
     name = "join-iterations"
@@ -184,14 +193,20 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
         return None
     from tileiras.codegen.target import Feature
     from tileiras.planning.strategy import strategy_of
-    from tileiras.planning.tiling.score_parts import PARTS, fits_one_warpgroup
+    from tileiras.planning.tiling.score_parts import (
+        PARTS,
+        fits_one_warpgroup,
+        parts_beside_powers,
+    )
 
     if not (target.has(Feature.WGMMA) and target.has(Feature.TMA)):
         return None
 
     plan = strategy_of(func, target)
-    if plan is None or plan.is_in_tmem or func.cluster_size > 1:
+    if func.cluster_size > 1 or (plan is not None and plan.is_in_tmem):
         return None
+    if plan is None:
+        return _specialised_in_parts(func, target)
     if any(planned.rows < ROWS for planned in plan.dots.values()):
         return None
     scores = [planned.columns for planned in plan.dots.values() if planned.starts_at_zero]
@@ -200,29 +215,55 @@ def _joined(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
     # Where keys are masked in a loop of their own, the others are few.
     count = COLUMNS // max(scores) if len(loops) == 1 else 1
     if count == 1 and len(loops) == 1 and fits_one_warpgroup(plan):
-        joined = _joined_by(func, plan, 1, target, PARTS)
+        joined = _joined_by(func, 1, target, partial(_is_shared, plan), PARTS)
         if joined is not None:
             return joined, f"an iteration over a tile is {PARTS}, over a part each"
     while count:
-        joined = _joined_by(func, plan, count, target)
+        joined = _joined_by(func, count, target, partial(_is_as_good, plan))
         if joined is not None and count > 1:
             return joined, f"{count} iterations over small tiles are one over a large tile"
         if joined is not None:
             return joined, "maxima are taken of scores before these are scaled"
         count //= 2
+    parts = parts_beside_powers(plan, PART_COLUMNS) if len(loops) == 1 else 1
+    if parts == 1:
+        return None
+    return _in_parts(func, parts, target, partial(_is_as_good, plan))
+
+
+def _specialised_in_parts(func: aa.FuncOp, target: GpuTarget) -> tuple[aa.FuncOp, str] | None:
+    """A kernel whose tiles are too large for shared memory, or for registers, in parts."""
+    columns = max(shape_of(op.result)[-1] for op in func.walk() if isinstance(op, aa.ProductOp))
+    parts = 2
+    while columns // parts >= PART_COLUMNS:
+        if (joined := _in_parts(func, parts, target, lambda _: True)) is not None:
+            return joined
+        parts *= 2
     return None
 
 
+def _in_parts(
+    func: aa.FuncOp, parts: int, target: GpuTarget, is_good: Callable[[RolePlan], bool]
+) -> tuple[aa.FuncOp, str] | None:
+    """A copy that takes tiles in parts whose products run beside powers."""
+    joined = _joined_by(func, 1, target, is_good, parts)
+    return joined and (joined, f"an iteration over a tile is {parts}, over a part each")
+
+
 def _joined_by(
-    func: aa.FuncOp, plan: RolePlan, count: int, target: GpuTarget, parts: int = 1
+    func: aa.FuncOp,
+    count: int,
+    target: GpuTarget,
+    is_good: Callable[[RolePlan], bool],
+    parts: int = 1,
 ) -> aa.FuncOp | None:
     """The same of so many iterations at a time, or of so many parts of one; of a whole one maxima
-    are taken before scaling.
+    are taken before scaling. `is_good` compares its plan with that of the kernel.
     """
     from tileiras.passes.nv_tileaa.iteration_builder import join
     from tileiras.planning.schedule.overlap import overlap_products
     from tileiras.planning.schedule.written import write_overlaps
-    from tileiras.planning.strategy import without_strategy, would_specialise
+    from tileiras.planning.strategy import strategy_of, without_strategy, would_specialise
 
     if not _chosen(func, count, parts):
         return None
@@ -230,12 +271,14 @@ def _joined_by(
     for found in _chosen(copy, count, parts):
         join(found, count, parts)
     after = would_specialise(copy, target)
-    if after is None or not (_is_as_good if parts == 1 else _is_shared)(after, plan):
+    if after is None or not is_good(after):
         return None
     loops = overlap_products(copy, after, target)
     if not all(schedule is not None and schedule.stages > 1 for _, schedule in loops):
         return None
-    return copy if write_overlaps(loops, after.shape.ctas) else None
+    # Products of f8 are cut into parts first, and then scheduled.
+    is_left = not loops and strategy_of(func, target) is None
+    return copy if is_left or write_overlaps(loops, after.shape.ctas) else None
 
 
 def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
@@ -250,9 +293,12 @@ def _chosen(func: aa.FuncOp, count: int, parts: int) -> list[JoinedIterations]:
 def _gains(found: JoinedIterations, count: int, parts: int) -> bool:
     """Whether a loop becomes another one, and does the same.
 
-    Maxima of parts, times what may be less than zero, are not those of the whole.
+    Maxima of parts, times what may be less than zero, are larger than those of the whole. Powers
+    below them are smaller, and sums are scaled by them as before: it shows in maxima alone.
     """
-    return not found.factors if parts > 1 else count > 1 or bool(found.scaled)
+    if parts > 1:
+        return not found.factors or all(top.first_use is None for top in found.tops)
+    return not found.coarse and (count > 1 or bool(found.scaled))
 
 
 def _product_loops(func: aa.FuncOp) -> list[aa.ForOp]:
@@ -268,13 +314,13 @@ def _are_computed(found: JoinedIterations) -> bool:
     return any(op.lhs in found.dims and op.result not in found.dims for op in products)
 
 
-def _is_as_good(after: RolePlan, before: RolePlan) -> bool:
+def _is_as_good(before: RolePlan, after: RolePlan) -> bool:
     """Whether as many CTAs share an SM, of as many warpgroups."""
     is_shared = after.shape.ctas >= before.shape.ctas
     return is_shared and after.warpgroups == before.warpgroups
 
 
-def _is_shared(after: RolePlan, before: RolePlan) -> bool:
+def _is_shared(before: RolePlan, after: RolePlan) -> bool:
     """Whether as many warpgroups are of several CTAs that share an SM."""
     together = after.shape.ctas * after.warpgroups >= before.shape.ctas * before.warpgroups
     return together and after.shape.ctas > before.shape.ctas

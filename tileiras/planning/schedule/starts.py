@@ -16,6 +16,7 @@ from tileiras.codegen.target import Work
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import op_block
+from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.model.dots import WgmmaDot
@@ -45,7 +46,15 @@ def keeps_maps(func: aa.FuncOp, plan: RolePlan, *, differ: bool) -> bool:
     if 0 < plan.shape.producer_registers < PRODUCER_REGISTERS:
         return False
     keys = _key_bytes(plan)
+    if keys == BYTES and plan.shape.ctas > 1 and _has_remainder(func):
+        # Its copies take the registers that looking for maps would.
+        return False
     return keys == BYTES if differ else keys <= BYTES
+
+
+def _has_remainder(func: aa.FuncOp) -> bool:
+    """Whether what is left of joined iterations has a loop of its own."""
+    return any(isinstance(op, aa.ForOp) and REMAINDER in op.attributes for op in func.walk())
 
 
 def late_start(

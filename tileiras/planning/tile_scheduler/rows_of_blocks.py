@@ -24,6 +24,7 @@ from tileiras.dialects.cuda_tile.types import DYNAMIC
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.types import shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
+from tileiras.planning.hints import integer_hint
 from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.operands.tma import place_bytes
 from tileiras.planning.resources.cta import FIXED_BYTES, MAX_REGISTERS, ROWS_PER_WARPGROUP
@@ -40,6 +41,13 @@ LEAST_BYTES = 256
 
 H200, f16, full attention, 64x128 and 128x128, us: heads of 128 852, 788; of 96 974, 770; of 192 and
 128 1485, 1064; of 256, 64 keys, 1846, 1524; of 64 1112, 1118; of 32 964, 1003.
+"""
+MOST_KEYS = 128
+"""Policy: of a tile, where more tile blocks are asked for on an SM than are computed as one. Larger
+ones take so long that a tile block alone on an SM, which has nothing beside it, loses.
+
+H200, f16, one query, tiles of 64x256, us, as one and not: 256 tile blocks 36.4, 34.9; with four
+heads a key head 22.1, 18.5; 32 tile blocks 11.0, 11.3. Full attention of 64x128 795, 844.
 """
 CTAS = 2
 """Fixed: that share an SM, and pipelines of keys and of values."""
@@ -83,12 +91,20 @@ def do_rows_of_blocks_pay(func: aa.FuncOp, plan: RolePlan) -> bool:
     """
     if not _is_plain_attention(func, plan, ROWS_PER_WARPGROUP, ROWS_PER_WARPGROUP):
         return False
+    if (integer_hint(func, "occupancy") or 0) > TILES and _most_columns(plan) > MOST_KEYS:
+        return False
     keys = (
         shape_of(planned.dot.lhs)[-1] * planned.operand_bits
         for planned in wgmma_dots(plan)
         if planned.lhs
     )
     return max(keys, default=0) >= 8 * LEAST_BYTES and rows_of_blocks(func) is not None
+
+
+def _most_columns(plan: RolePlan) -> int:
+    """Of the scores of a tile of keys."""
+    columns = (planned.columns for planned in wgmma_dots(plan) if planned.starts_at_zero)
+    return max(columns, default=0)
 
 
 def do_whole_rows_pay(func: aa.FuncOp, plan: RolePlan, target: GpuTarget) -> bool:

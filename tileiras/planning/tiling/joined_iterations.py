@@ -61,18 +61,21 @@ _SHAPES = (aa.ReshapeOp, aa.BroadcastOp, aa.PermuteOp, aa.SplatOp)
 class JoinedIterations:
     """A loop of which several iterations may be one.
 
-    `dims`: what is so many times as large then, and along which dim. `factors`: numbers that must
-    be above zero, since maxima are multiplied by them, `late` ones where scores are scaled late.
-    `scaled`: products of tiles with a number,
-    each with the operand that is a tile, of which maxima are taken and powers made. The maximum of
-    the tile itself times the number is the same, and powers take one operation less then.
+    `tops`: its results that are maxima. `dims`: what is so many times as large then, and along
+    which dim. `factors`: numbers that must be above zero, since maxima are multiplied by them,
+    `late` ones where scores are scaled late. `scaled`: products of tiles with a number, each with
+    the operand that is a tile, of which maxima are taken and powers made. The maximum of the tile
+    itself times the number is the same, and powers take one operation less then. `coarse`: powers
+    are rounded to few bits, so that several tiles must not have one maximum.
     """
 
     loop: aa.ForOp
+    tops: list[SSAValue] = field(default_factory=list[SSAValue])
     dims: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     factors: list[SSAValue] = field(default_factory=list[SSAValue])
     late: list[SSAValue] = field(default_factory=list[SSAValue])
     scaled: dict[Operation, int] = field(default_factory=dict[Operation, int])
+    coarse: bool = False
 
 
 def joined_iterations(loop: aa.ForOp) -> JoinedIterations | None:
@@ -114,6 +117,7 @@ class IterationReading:
             if isinstance(maker, aa.MaxFOp) and maker.parent_block() is self.block:
                 self.meanings[arg] = BEFORE
                 self.tops[self.yielded[position]] = None
+                self.found.tops.append(self.loop.results[position])
 
     def read(self) -> None:
         """Raises CannotJoinError."""
@@ -187,8 +191,7 @@ class IterationReading:
             case aa.Exp2Op() | aa.ExpOp():
                 return power(meanings[0], type(op))
             case aa.FpToFpOp() if meanings[0].kind is Kind.POWER:
-                if storage_bits(element_of(op.result)) < _LEAST_BITS:
-                    raise CannotJoinError("powers are rounded to few bits")
+                self.found.coarse |= storage_bits(element_of(op.result)) < _LEAST_BITS
                 return meanings[0]
             case _:
                 if any(meaning.kind not in (Kind.FIXED, Kind.TILE) for meaning in meanings):

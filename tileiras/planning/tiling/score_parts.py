@@ -1,10 +1,12 @@
-"""Attention whose scores are computed in parts: whether one warpgroup does for all rows then."""
+"""Attention whose scores are computed in parts: in how many, and for one warpgroup or two."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tileiras.planning.model.dots import WgmmaDot
 from tileiras.planning.resources.cta import MAX_ACCUMULATORS, WARPGROUP_THREADS
+from tileiras.planning.schedule.overlap import RESERVED_REGISTERS
 
 if TYPE_CHECKING:
     from tileiras.planning.model.kernel import RolePlan
@@ -27,3 +29,28 @@ def fits_one_warpgroup(plan: RolePlan) -> bool:
     # Probabilities are half as large as their scores.
     words = sums + scores // (2 * PARTS)
     return words <= MAX_ACCUMULATORS * WARPGROUP_THREADS
+
+
+def parts_beside_powers(plan: RolePlan, least: int) -> int:
+    """The fewest parts of a tile of keys, of `least` columns at least, for which a thread has
+    registers for scores, probabilities and sums; 1 if that is the whole tile, or there are none.
+    """
+    dots = list(plan.dots.values())
+    first = [planned for planned in dots if planned.starts_at_zero]
+    if not first or any(not isinstance(planned, WgmmaDot) for planned in dots):
+        return 1
+    scores = max(planned.accumulator_registers(plan.warpgroups) for planned in first)
+    sums = max(
+        (
+            planned.accumulator_registers(plan.warpgroups)
+            for planned in dots
+            if planned not in first
+        ),
+        default=0,
+    )
+    room = plan.shape.registers - RESERVED_REGISTERS - sums
+    parts = 1
+    # Probabilities are half as large as their scores.
+    while 3 * scores // (2 * parts) > room:
+        parts *= 2
+    return parts if max(planned.columns for planned in first) // parts >= least else 1

@@ -214,6 +214,8 @@ def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
     """Leaves room for the tiles that the consumers will fetch."""
     pipeline: Pipeline = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
+    if op.condition is not None and not run.value(op.condition):
+        return [np.asarray(lower, np.int32)]
     stages = pipeline.stages if op.stages is None else op.stages.data
     pipeline.filled += [{} for _ in range(lower, upper, step)][:stages]
     return [np.asarray(min(lower + stages * step, max(lower, upper)), np.int32)]

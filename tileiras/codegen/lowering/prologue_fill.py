@@ -71,15 +71,21 @@ def lower_producer_skip(ctx: KernelLowering, op: pl.ProducerSkipOp) -> None:
     total = b.mul(step, b.i64(stages))
     goes_on = b.icmp("sgt", span, total)
     after = b.add(lower, b.trunc(total, i32))
-    ctx.values[op.result] = b.select(goes_on, after, upper)
+    first = b.select(goes_on, after, upper)
     count = b.i32(0)
     for stage in range(stages):
         is_filled = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
         count = b.add(count, b.zext(is_filled, i32))
     position, parity = pipeline.position(ctx)
     wraps = b.icmp("eq", count, b.i32(pipeline.stages))
-    position.set(b, b.select(wraps, b.i32(0), count))
-    parity.set(b, b.zext(wraps, i32))
+    found = [first, b.select(wraps, b.i32(0), count), b.zext(wraps, i32)]
+    if op.condition is not None:
+        skips = ctx.value(op.condition)
+        others = (lower, position.get(b), parity.get(b))
+        found = [b.select(skips, new, old) for new, old in zip(found, others, strict=True)]
+    ctx.values[op.result] = found[0]
+    position.set(b, found[1])
+    parity.set(b, found[2])
 
 
 def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:

@@ -274,7 +274,8 @@ class ProducerSkipOp(IRDLOperation):
     """Passes over the iterations of a loop that are filled by the prologue; gives the first one
     after.
 
-    They fill the first `stages` of the pipeline, which nothing has been copied into before.
+    They fill the first `stages` of the pipeline, which nothing has been copied into before; where a
+    `condition` is given and does not hold, none are passed over.
     """
 
     name = "nv_tileas.async.pipeline.producer_skip"
@@ -282,6 +283,7 @@ class ProducerSkipOp(IRDLOperation):
     lower = operand_def()
     upper = operand_def()
     step = operand_def()
+    condition = opt_operand_def()
     stages = opt_prop_def(IntAttr)
     result = result_def()
 

@@ -21,6 +21,8 @@ from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    first_tile_bounds,
+    first_tile_values,
     is_at_start,
     one_time,
     place_prologue_fill,
@@ -49,7 +51,7 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     is_for_threads,
 )
-from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
+from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles, tiles_around
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -290,7 +292,9 @@ class ConsumerSide:
         if self.roles.late_start is not None and op is self.roles.late_start[1]:
             materializer.emit(wg.StartOthersOp)
         self._start_last_tile(materializer, op)
-        starts = [start for start in self.starts if start.before is op and not start.at_start]
+        self._start_first_tile(materializer, op)
+        apart = [start for start in self.starts if start.at_start or start.first_tile]
+        starts = [start for start in self.starts if start.before is op and start not in apart]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -325,6 +329,20 @@ class ConsumerSide:
             until = materializer.emit(aa.SelectOp, [at_start, upper, lower], [upper.type])
             bounds = [lower, until.results[0], step]
             place_prologue_fill(materializer, start, self.pipelines[start.pipeline], bounds, {})
+
+    def _start_first_tile(self, materializer: Materializer, op: Operation) -> None:
+        """Before a loop over tiles: the first operands of its first tile, if there is one."""
+        for start in self.starts:
+            loop = start.before
+            if not start.first_tile or not isinstance(op, aa.ForOp):
+                continue
+            if not isinstance(loop, aa.ForOp) or tiles_around(loop) is not op:
+                continue
+            made = first_tile_values(materializer, start, op)
+            place = self.pipelines[start.pipeline]
+            place_prologue_fill(
+                materializer, start, place, first_tile_bounds(materializer, loop, op, made), {}, made
+            )
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue

@@ -9,7 +9,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
+from tileiras.dialects.cuda_tile.attributes import (
+    ComparisonPredicate,
+    ComparisonPredicateAttr,
+    IntTupleAttr,
+    Signedness,
+    SignednessAttr,
+)
 from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
@@ -214,7 +220,21 @@ class ProducerBuilder(OpBuilder):
             until = self.emit(aa.SelectOp, [at_start, upper, lower], [upper.type]).results[0]
             bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
+        if start.first_tile:
+            operands.append(self._is_first_tile(start))
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
+
+    def _is_first_tile(self, start: PrologueFill) -> SSAValue:
+        """i1: whether the loop over tiles is in its first iteration: no number comes twice."""
+        tiles = start.before.parent_op()
+        if not isinstance(tiles, aa.ForOp):
+            raise InternalError("a first tile is in no loop over tiles", where="prologue fill")
+        numbers = [self.values[tiles.body.block.args[0]], self.values[tiles.lower_bound]]
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
+            "signedness": SignednessAttr(Signedness.SIGNED),
+        }
+        return self.emit(aa.CmpIOp, numbers, [i1], properties).results[0]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
         """Notes the results of control flow that the producer uses."""

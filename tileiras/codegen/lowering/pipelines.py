@@ -395,8 +395,8 @@ class RoleState:
     """
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
-    waits_for_barriers: bool = False
-    """Whether the consumers' first use of mbarriers has to wait until they are made."""
+    first_fills: frozenset[Operation] = frozenset()
+    """Prologue fills with which consumers begin: there they first have to wait for mbarriers."""
     working_warps: int = 1
     smem_transpose: SSAValue | None = None
     """Memory of the warpgroups for operands that they transpose."""

@@ -102,6 +102,7 @@ _SCALARS = (
     aa.GetProgramIdOp,
     aa.MakeMemRefOp,
     aa.SplatOp,
+    pl.UniformOp,
 )
 """Operations that need no mbarrier, and no other thread."""
 
@@ -383,20 +384,27 @@ def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     b.br(done)
     ctx.start_block(done)
     b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-    if _begins_with_prologue_fill(op.consumer.block):
-        ctx.roles.waits_for_barriers = True
-    else:
+    first = _first_fills(op.consumer.block)
+    ctx.roles.first_fills = frozenset(first or ())
+    if first is None:
         b.barrier(CONSUMER_BARRIER, threads)
 
 
-def _begins_with_prologue_fill(block: Block) -> bool:
-    """Whether nothing but scalars comes before the consumers' prologue fill."""
+def _first_fills(block: Block) -> list[Operation] | None:
+    """The prologue fills with which a block begins, one in each side of a branch.
+
+    None if anything but scalars comes before one, or if a way through the block has none.
+    """
     for op in block.ops:
         if isinstance(op, pl.PrologueFillOp):
-            return True
+            return [op]
+        if isinstance(op, aa.IfOp):
+            sides = [region.first_block for region in op.regions]
+            found = [_first_fills(side) if side is not None else None for side in sides]
+            return None if None in found else [fill for side in found for fill in side or ()]
         if not isinstance(op, _SCALARS):
-            return False
-    return False
+            return None
+    return None
 
 
 def _make_barriers(ctx: KernelLowering) -> None:

@@ -8,7 +8,7 @@ stage that it has waited for and one older that it has not handed back yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -396,7 +396,9 @@ class RoleState:
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
     first_fills: frozenset[Operation] = frozenset()
-    """Prologue fills with which consumers begin: there they first have to wait for mbarriers."""
+    """Prologue fills with which consumers begin: behind their first copies they make mbarriers."""
+    make_barriers: Callable[[], None] | None = None
+    """Builds the code by which consumers make mbarriers, and meet."""
     working_warps: int = 1
     smem_transpose: SSAValue | None = None
     """Memory of the warpgroups for operands that they transpose."""

@@ -98,16 +98,16 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
     stages = _stages(ctx, op, pipeline)
     fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
     if op.at_start is None:
-        fill(ctx, pipeline, loads, (span, step), stages, waits=op in ctx.roles.first_fills)
+        fill(ctx, pipeline, loads, (span, step), stages, is_first=op in ctx.roles.first_fills)
     else:
         filled, others, after = b.new_block(), b.new_block(), b.new_block()
         b.cond_br(b.icmp("sgt", span, b.i64(0)), filled, others)
         ctx.start_block(others)
         if op in ctx.roles.first_fills:
-            b.barrier()
+            _make_barriers(ctx)
         b.br(after)
         ctx.start_block(filled)
-        fill(ctx, pipeline, loads, (span, step), stages, waits=op in ctx.roles.first_fills)
+        fill(ctx, pipeline, loads, (span, step), stages, is_first=op in ctx.roles.first_fills)
         b.br(after)
         ctx.start_block(after)
     if ctx.roles.late_registers:
@@ -121,17 +121,14 @@ def _fill_unrolled(
     bounds: tuple[SSAValue, SSAValue],
     stages: int,
     *,
-    waits: bool,
+    is_first: bool,
 ) -> None:
-    """A stage after the other; one thread arrives for all. `bounds`: the loop's span and step.
-
-    `waits`: until there are mbarriers, once the first stage's copies are on their way.
-    """
+    """A stage after the other; one thread arrives for all. `bounds`: the loop's span and step."""
     b, (span, step) = ctx.b, bounds
     filled: list[SSAValue] = []
     for stage in range(stages):
         filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1], waits=waits and stage == 0)
+        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1], is_first=is_first and stage == 0)
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):
@@ -146,7 +143,7 @@ def _fill_in_loop(
     bounds: tuple[SSAValue, SSAValue],
     stages: int,
     *,
-    waits: bool,
+    is_first: bool,
 ) -> None:
     """The first stage at once, the others in a loop; a thread for each stage arrives there."""
     b, (span, step) = ctx.b, bounds
@@ -154,7 +151,7 @@ def _fill_in_loop(
     def is_filled(stage: SSAValue) -> SSAValue:
         return b.icmp("sgt", span, b.mul(step, b.int_cast(stage, i64)))
 
-    _fill(ctx, pipeline, loads, b.i32(0), b.icmp("sgt", span, b.i64(0)), waits=waits)
+    _fill(ctx, pipeline, loads, b.i32(0), b.icmp("sgt", span, b.i64(0)), is_first=is_first)
     head, body, done = b.new_block([i32]), b.new_block(), b.new_block()
     b.br(head, [b.i32(1)])
     b.at(head)
@@ -177,9 +174,11 @@ def _fill(
     stage: SSAValue,
     wanted: SSAValue,
     *,
-    waits: bool = False,
+    is_first: bool = False,
 ) -> None:
-    """This thread's copies of all tiles into a stage, and its arrival there: `waits` for mbarriers.
+    """This thread's copies of all tiles into a stage, and its arrival there.
+
+    Mbarriers are made when the first copies of the kernel are on their way.
 
     Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
     """
@@ -187,9 +186,16 @@ def _fill(
     for rows in loads:
         with ctx.where(None if rows.skipped is None else b.not_(rows.skipped)):
             _copy(ctx, pipeline, rows, stage, wanted)
-    if waits:
-        b.barrier()
+    if is_first:
+        _make_barriers(ctx)
     b.mbarrier_arrive_copies(pipeline.full_barrier(b, stage), expected=False)
+
+
+def _make_barriers(ctx: KernelLowering) -> None:
+    """Consumers make mbarriers, and meet."""
+    if ctx.roles.make_barriers is None:
+        raise InternalError("nobody makes mbarriers", where="prologue fill")
+    ctx.roles.make_barriers()
 
 
 def _stages(

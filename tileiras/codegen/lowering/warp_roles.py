@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -370,9 +371,19 @@ def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int)
 def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
 
-    They need not wait before they have asked for the first tile.
+    Where they can ask for their first tile at once they make the mbarriers behind that.
     """
-    b, threads = ctx.b, 32 * op.consumer_warps.data
+    first = _first_fills(op.consumer.block)
+    if first is None:
+        _make_barriers_for_consumers(ctx, op)
+        return
+    ctx.roles.first_fills = frozenset(first)
+    ctx.roles.make_barriers = partial(_make_barriers_for_consumers, ctx, op)
+
+
+def _make_barriers_for_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """One thread, or one of each warp, makes mbarriers; then the consumers meet."""
+    b = ctx.b
     thread, done = b.new_block(), b.new_block()
     warps = op.consumer_warps.data if ctx.roles.hurries else 1
     number = b.thread_id()
@@ -384,10 +395,7 @@ def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     b.br(done)
     ctx.start_block(done)
     b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-    first = _first_fills(op.consumer.block)
-    ctx.roles.first_fills = frozenset(first or ())
-    if first is None:
-        b.barrier(CONSUMER_BARRIER, threads)
+    b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
 
 
 def _first_fills(block: Block) -> list[Operation] | None:

@@ -396,9 +396,11 @@ class RoleState:
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
     first_fills: frozenset[Operation] = frozenset()
-    """Prologue fills with which consumers begin: behind their first copies they make mbarriers."""
-    make_barriers: Callable[[], None] | None = None
-    """Builds the code by which consumers make mbarriers, and meet."""
+    """Prologue fills with which consumers begin: mbarriers are there behind their first copies."""
+    begin: Callable[[], None] | None = None
+    """Builds the code behind which consumers have mbarriers."""
+    idle_makers: int = 0
+    """How many warps with nothing else to do make mbarriers for the consumers."""
     working_warps: int = 1
     smem_transpose: SSAValue | None = None
     """Memory of the warpgroups for operands that they transpose."""

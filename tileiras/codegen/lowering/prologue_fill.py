@@ -104,7 +104,7 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
         b.cond_br(b.icmp("sgt", span, b.i64(0)), filled, others)
         ctx.start_block(others)
         if op in ctx.roles.first_fills:
-            _make_barriers(ctx)
+            _begin(ctx)
         b.br(after)
         ctx.start_block(filled)
         fill(ctx, pipeline, loads, (span, step), stages, is_first=op in ctx.roles.first_fills)
@@ -187,15 +187,15 @@ def _fill(
         with ctx.where(None if rows.skipped is None else b.not_(rows.skipped)):
             _copy(ctx, pipeline, rows, stage, wanted)
     if is_first:
-        _make_barriers(ctx)
+        _begin(ctx)
     b.mbarrier_arrive_copies(pipeline.full_barrier(b, stage), expected=False)
 
 
-def _make_barriers(ctx: KernelLowering) -> None:
-    """Consumers make mbarriers, and meet."""
-    if ctx.roles.make_barriers is None:
+def _begin(ctx: KernelLowering) -> None:
+    """Mbarriers are there behind this."""
+    if ctx.roles.begin is None:
         raise InternalError("nobody makes mbarriers", where="prologue fill")
-    ctx.roles.make_barriers()
+    ctx.roles.begin()
 
 
 def _stages(

@@ -161,8 +161,7 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
-        for pipe in self._in_the_same_memory(op):
-            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
+        self._await_memory(op)
         self.uniform.compare(self, op, self.values)
         if self.brings_operands:
             self.uniform.exclude(self, self.plan.loads_of(op), self.values.__getitem__)
@@ -186,6 +185,19 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def _await_memory(self, loop: Operation) -> None:
+        """Waits until pipelines whose memory the loop's own have are empty, if they were in use."""
+        pipes = self._in_the_same_memory(loop)
+        start = next((start for start in self.starts if start.before is loop), None)
+        outer, waiting = self.block, Block()
+        is_conditional = bool(pipes) and start is not None and start.at_start
+        self.block = waiting if is_conditional else outer
+        for pipe in pipes:
+            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
+        self.block = outer
+        if is_conditional:
+            self.either(is_at_start(self, loop, self.values.__getitem__), Block(), waiting)
 
     def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
         """Pipelines whose memory one of the loop's own has, filled by operations before it, or in

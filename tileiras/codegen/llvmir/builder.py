@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Quotient(NamedTuple):
-    """What a division gives: rounded to zero, its remainder, and rounded down."""
+    """What a signed division gives: rounded to zero, its remainder, and rounded down."""
 
     to_zero: SSAValue
     rest: SSAValue
@@ -163,43 +163,36 @@ class ThreadBuilder(TmaBuilder):
     divides_quickly: bool = False
     """Whether divisions of unknown scalars look for the easy cases first, see `divide_quickly`."""
     _divided_in: Block | None = None
-    _divided: Mapping[tuple[SSAValue, SSAValue, bool], Quotient] = {}
+    _divided: Mapping[tuple[SSAValue, SSAValue], Quotient] = {}
 
-    def divide_quickly(self, lhs: SSAValue, rhs: SSAValue, *, signed: bool = True) -> Quotient:
-        """i32: a shift if the divisor is a power of two, nothing if it is larger, or a division.
+    def divide_quickly(self, lhs: SSAValue, rhs: SSAValue) -> Quotient:
+        """Signed i32: a shift if the divisor is a power of two, nothing if it is larger, or `sdiv`.
 
         The number of a tile block is divided by numbers of tiles. With all corrections that takes
         some 200 cycles (H200), several of which stand before a kernel's first load. What is built
         next stands in a new block; there the same numbers are not divided again.
         """
         known = dict(self._divided) if self.block is self._divided_in else {}
-        key = lhs, rhs, signed
-        if key not in known:
-            known[key] = self._divide(lhs, rhs, signed)
+        if (lhs, rhs) not in known:
+            known[lhs, rhs] = self._divide(lhs, rhs)
             self._divided_in, self._divided = self.block, known
-        return known[key]
+        return known[lhs, rhs]
 
-    def _divide(self, lhs: SSAValue, rhs: SSAValue, signed: bool) -> Quotient:
+    def _divide(self, lhs: SSAValue, rhs: SSAValue) -> Quotient:
         zero, mask = self.i32(0), self.sub(rhs, self.i32(1))
+        is_positive = self.icmp("sge", self.or_(lhs, mask), zero)
         is_power = self.icmp("eq", self.and_(rhs, mask), zero)
         is_larger = self.icmp("ult", lhs, rhs)
-        is_easy = self.or_(is_power, is_larger)
-        if signed:
-            is_easy = self.and_(self.icmp("sge", self.or_(lhs, mask), zero), is_easy)
         easy, hard, after = self.new_block(), self.new_block(), self.new_block([i32] * 3)
-        self.cond_br(is_easy, easy, hard)
+        self.cond_br(self.and_(is_positive, self.or_(is_power, is_larger)), easy, hard)
         self.at(easy)
         exponent = self.sub(self.i32(31), self.unary_intrinsic("llvm.ctlz", rhs))
         quotient = self.select(is_larger, zero, self.lshr(lhs, exponent))
         rest = self.select(is_larger, lhs, self.and_(lhs, mask))
         self.br(after, [quotient, rest, quotient])
         self.at(hard)
-        quotient = self.sdiv(lhs, rhs) if signed else self.udiv(lhs, rhs)
+        quotient = self.sdiv(lhs, rhs)
         rest = self.sub(lhs, self.mul(quotient, rhs))
-        if not signed:
-            self.br(after, [quotient, rest, quotient])
-            self.at(after)
-            return Quotient(*after.args)
         is_below = self.icmp("slt", self.xor(lhs, rhs), zero)
         step = self.sext(self.and_(self.icmp("ne", rest, zero), is_below), i32)
         self.br(after, [quotient, rest, self.add(quotient, step)])

@@ -10,6 +10,7 @@ generic proxy: in the pipeline's first round consumers pass a proxy fence behind
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
@@ -27,10 +28,15 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 STAGES_BEFORE_KEPT_MAPS = 3
-"""Stages that threads fill before TMA can, where it has its maps after one trip to memory.
+"""Policy: stages that threads fill before TMA can, where it has its maps after one trip to memory.
 
 Measured on an H200, us for 1, 2, 3 and all stages: split-K 128x128x8192 4.7, 3.7, 3.7, 3.9; 1024^3
 in tiles of 64x128 6.4, 5.6, 5.5, 5.5.
+"""
+BYTES_BEFORE_KEPT_MAPS = 48 * 1024
+"""Policy: and no more stages than have these bytes: products of more take longer than TMA's trip.
+
+Decision 80 has the times.
 """
 
 
@@ -89,7 +95,10 @@ def lower_producer_skip(ctx: KernelLowering, op: pl.ProducerSkipOp) -> None:
 
 
 def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
-    """All copies of a stage, stage after stage; then the arrivals that the producer would do."""
+    """All copies of a stage, stage after stage; then the arrivals that the producer would do.
+
+    Where there is no iteration stages get zeros that nobody reads, unless others have them.
+    """
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     loads = _loads(ctx, op)
     step = b.int_cast(ctx.value(op.step), i64)
@@ -97,8 +106,9 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
     span = b.sub(upper, lower)
     stages = _stages(ctx, op, pipeline)
     fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
-    if op.at_start is None:
-        fill(ctx, pipeline, loads, (span, step), stages, is_first=op in ctx.roles.first_fills)
+    fill = partial(fill, ctx, op, pipeline, loads, (span, step), stages)
+    if op.at_start is None and op.first_tile is None:
+        fill()
     else:
         filled, others, after = b.new_block(), b.new_block(), b.new_block()
         b.cond_br(b.icmp("sgt", span, b.i64(0)), filled, others)
@@ -107,7 +117,7 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
             _begin(ctx)
         b.br(after)
         ctx.start_block(filled)
-        fill(ctx, pipeline, loads, (span, step), stages, is_first=op in ctx.roles.first_fills)
+        fill()
         b.br(after)
         ctx.start_block(after)
     if ctx.roles.late_registers:
@@ -116,19 +126,21 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
 
 def _fill_unrolled(
     ctx: KernelLowering,
+    op: pl.PrologueFillOp,
     pipeline: Pipeline,
     loads: list[_Rows],
     bounds: tuple[SSAValue, SSAValue],
     stages: int,
-    *,
-    is_first: bool,
 ) -> None:
     """A stage after the other; one thread arrives for all. `bounds`: the loop's span and step."""
     b, (span, step) = ctx.b, bounds
     filled: list[SSAValue] = []
     for stage in range(stages):
-        filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1], is_first=is_first and stage == 0)
+        wanted = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
+        begins = op in ctx.roles.first_fills and stage == 0
+        with ctx.where(wanted if stage and op.first_tile is not None else None):
+            _fill(ctx, pipeline, loads, b.i32(stage), wanted, begins=begins)
+        filled.append(wanted)
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):
@@ -138,12 +150,11 @@ def _fill_unrolled(
 
 def _fill_in_loop(
     ctx: KernelLowering,
+    op: pl.PrologueFillOp,
     pipeline: Pipeline,
     loads: list[_Rows],
     bounds: tuple[SSAValue, SSAValue],
     stages: int,
-    *,
-    is_first: bool,
 ) -> None:
     """The first stage at once, the others in a loop; a thread for each stage arrives there."""
     b, (span, step) = ctx.b, bounds
@@ -151,7 +162,8 @@ def _fill_in_loop(
     def is_filled(stage: SSAValue) -> SSAValue:
         return b.icmp("sgt", span, b.mul(step, b.int_cast(stage, i64)))
 
-    _fill(ctx, pipeline, loads, b.i32(0), b.icmp("sgt", span, b.i64(0)), is_first=is_first)
+    begins, wanted = op in ctx.roles.first_fills, b.icmp("sgt", span, b.i64(0))
+    _fill(ctx, pipeline, loads, b.i32(0), wanted, begins=begins)
     head, body, done = b.new_block([i32]), b.new_block(), b.new_block()
     b.br(head, [b.i32(1)])
     b.at(head)
@@ -174,19 +186,17 @@ def _fill(
     stage: SSAValue,
     wanted: SSAValue,
     *,
-    is_first: bool = False,
+    begins: bool = False,
 ) -> None:
     """This thread's copies of all tiles into a stage, and its arrival there.
 
-    Mbarriers are made when the first copies of the kernel are on their way.
-
-    Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
+    A kernel `begins` so: there are mbarriers once its first copies are on their way. Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
     """
     b = ctx.b
     for rows in loads:
         with ctx.where(None if rows.skipped is None else b.not_(rows.skipped)):
             _copy(ctx, pipeline, rows, stage, wanted)
-    if is_first:
+    if begins:
         _begin(ctx)
     b.mbarrier_arrive_copies(pipeline.full_barrier(b, stage), expected=False)
 
@@ -206,7 +216,8 @@ def _stages(
     """
     most = pipeline.stages if op.stages is None else op.stages.data
     if ctx.roles.maps is not None and ctx.roles.maps.table.keeps:
-        most = min(most, STAGES_BEFORE_KEPT_MAPS)
+        needed = -(-BYTES_BEFORE_KEPT_MAPS // pipeline.stage_bytes)
+        most = min(most, needed, STAGES_BEFORE_KEPT_MAPS)
     return min(most, pipeline.stages)
 
 

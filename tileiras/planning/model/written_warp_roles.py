@@ -47,9 +47,9 @@ from tileiras.planning.model.written_products import read_products, write_produc
 from tileiras.planning.operands.tma import OperandLoad
 from tileiras.planning.schedule.prologue import (
     PrologueFill,
-    first_tile_scalars,
     loop_over_tiles,
     serves_others,
+    tiles_around,
 )
 from tileiras.planning.tile_scheduler.longest_tile_first import written_order
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
@@ -372,8 +372,8 @@ def _check_fills(fills: Sequence[PrologueFill], plan: RolePlan) -> None:
         ):
             said = f"'{PROLOGUE_FILLS}' at_start, and no loop over tiles in front"
             raise contradiction(fill.before, f"has {said}")
-        if fill.first_tile and first_tile_scalars(fill) is None:
-            said = f"'{PROLOGUE_FILLS}' first_tile, and no number of a tile says where it is"
+        if fill.first_tile and tiles_around(fill.before) is None:
+            said = f"'{PROLOGUE_FILLS}' first_tile, and no loop over tiles around"
             raise contradiction(fill.before, f"has {said}")
         if serves_others(fill, fills, plan) and not fill.if_taken:
             said = f"'{PROLOGUE_FILLS}' of stages that others need, too, without if_taken"

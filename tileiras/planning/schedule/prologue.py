@@ -223,23 +223,25 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
 def _of_first_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
     """The prologue fill of the first iteration of a loop over tiles, around the loop of a product.
 
-    Where its tiles lie follows from the number of the tile: consumers compute it before the loop.
+    Where its tiles lie follows from the number of the tile in most kernels, so that consumers
+    compute it before the loop; else the fill stands in the loop, and is passed over later.
     """
     if len(plan.pipelines) != 1 or uniform_loads_of(plan.pipelines):
         return ()
     loop = plan.pipelines[0].loads[0].parent_op()
-    if not isinstance(loop, aa.ForOp) or (tiles := tiles_around(loop)) is None:
+    if not isinstance(loop, aa.ForOp) or tiles_around(loop) is None:
         return ()
     start = _of_loop(plan, 0, plan.pipelines[0])
-    if tiles.parent_op() is not func or start is None or not start.hurried:
-        return ()
-    return (replace(start, first_tile=True),) if first_tile_scalars(start) is not None else ()
+    return (replace(start, first_tile=True),) if start is not None and start.hurried else ()
 
 
-def tiles_around(loop: aa.ForOp) -> aa.ForOp | None:
-    """The loop over tiles in whose body a loop stands."""
+def tiles_around(loop: Operation) -> aa.ForOp | None:
+    """The loop over tiles in whose body a loop stands, or in a branch of that."""
     tiles = loop.parent_op()
-    return tiles if isinstance(tiles, aa.ForOp) else None
+    while isinstance(tiles, aa.IfOp):
+        tiles = tiles.parent_op()
+    is_outermost = isinstance(tiles, aa.ForOp) and isinstance(tiles.parent_op(), aa.FuncOp)
+    return tiles if isinstance(tiles, aa.ForOp) and is_outermost else None
 
 
 def first_tile_scalars(start: PrologueFill) -> list[Operation] | None:
@@ -247,8 +249,8 @@ def first_tile_scalars(start: PrologueFill) -> list[Operation] | None:
 
     None if that is not computed from the number of the tile alone.
     """
-    loop = start.before
-    if not isinstance(loop, aa.ForOp) or (tiles := tiles_around(loop)) is None:
+    loop, tiles = start.before, start.before.parent_op()
+    if not isinstance(loop, aa.ForOp) or not isinstance(tiles, aa.ForOp):
         return None
     wanted = [loop.lower_bound, loop.upper_bound, loop.step]
     wanted += [i for load in start.loads for i in load.indices if not is_number_of(i, loop)]

@@ -94,7 +94,7 @@ def lower_divi(request: Request) -> SSAValue:
     if request.integer_width() == 1:
         return lhs  # the divisor can only be one; -1 / -1 overflows
     if _is_quick(request) and rounding is not RoundingMode.POSITIVE_INF:
-        found = b.divide_quickly(lhs, rhs, signed=request.signed)
+        found = b.divide_quickly(lhs, rhs)
         return found.to_zero if rounding is RoundingMode.ZERO else found.down
     match rounding, request.signed:
         case RoundingMode.ZERO, True:
@@ -114,7 +114,7 @@ def _is_quick(request: Request) -> bool:
     """Whether a division is one of two scalars, and the kernel waits for it."""
     rhs = request.args[1]
     is_unknown = rhs.type == i32 and splat_bits_of(rhs) is None
-    return request.builder.divides_quickly and is_unknown
+    return request.builder.divides_quickly and request.signed and is_unknown
 
 
 def _shifted_division(request: Request, shift: int, rounding: RoundingMode) -> SSAValue:
@@ -152,7 +152,7 @@ def lower_remi(request: Request) -> SSAValue:
     if request.integer_width() == 1:
         return request.constant(integer_type(1), 0)
     if _is_quick(request):
-        return b.divide_quickly(lhs, rhs, signed=request.signed).rest
+        return b.divide_quickly(lhs, rhs).rest
     return b.srem(lhs, rhs) if request.signed else b.urem(lhs, rhs)
 
 

@@ -24,6 +24,7 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     first_tile_bounds,
     first_tile_values,
     is_at_start,
+    is_first_tile,
     one_time,
     place_prologue_fill,
 )
@@ -51,7 +52,12 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     is_for_threads,
 )
-from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles, tiles_around
+from tileiras.planning.schedule.prologue import (
+    PrologueFill,
+    first_tile_scalars,
+    loop_over_tiles,
+    tiles_around,
+)
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -331,18 +337,25 @@ class ConsumerSide:
             place_prologue_fill(materializer, start, self.pipelines[start.pipeline], bounds, {})
 
     def _start_first_tile(self, materializer: Materializer, op: Operation) -> None:
-        """Before a loop over tiles: the first operands of its first tile, if there is one."""
+        """Before a loop over tiles: the first operands of its first tile, if there is one.
+
+        Where more than the number of the tile says where they lie: before the loop of the product,
+        if the tile is the first one.
+        """
         for start in self.starts:
-            loop = start.before
-            if not start.first_tile or not isinstance(op, aa.ForOp):
+            loop, tiles = start.before, tiles_around(start.before)
+            if not start.first_tile or not isinstance(loop, aa.ForOp) or tiles is None:
                 continue
-            if not isinstance(loop, aa.ForOp) or tiles_around(loop) is not op:
-                continue
-            made = first_tile_values(materializer, start, op)
-            place = self.pipelines[start.pipeline]
-            place_prologue_fill(
-                materializer, start, place, first_tile_bounds(materializer, loop, op, made), {}, made
-            )
+            scalars, pipeline = first_tile_scalars(start), self.pipelines[start.pipeline]
+            if op is tiles and scalars is not None:
+                made = first_tile_values(materializer, scalars, tiles)
+                bounds = first_tile_bounds(materializer, loop, tiles, made)
+                place_prologue_fill(materializer, start, pipeline, bounds, {}, made)
+            elif op is loop and scalars is None:
+                bounds = [loop.lower_bound, loop.upper_bound, loop.step]
+                placed = [materializer.plain(value) for value in bounds]
+                with materializer.only_where(is_first_tile(materializer, tiles, materializer.plain)):
+                    place_prologue_fill(materializer, start, pipeline, placed, {})
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue

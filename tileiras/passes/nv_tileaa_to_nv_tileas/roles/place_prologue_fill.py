@@ -23,7 +23,6 @@ from tileiras.passes.op_builder import OpBuilder
 from tileiras.planning.operands.tma import OperandLoad, contiguous_axis, load_swizzle, place_bytes
 from tileiras.planning.schedule.prologue import (
     PrologueFill,
-    first_tile_scalars,
     is_number_of,
     loop_over_tiles,
 )
@@ -49,11 +48,11 @@ def is_at_start(
 
 
 def first_tile_values(
-    materializer: Materializer, start: PrologueFill, tiles: aa.ForOp
+    materializer: Materializer, scalars: Sequence[Operation], tiles: aa.ForOp
 ) -> dict[SSAValue, SSAValue]:
     """Computes before a loop over tiles where the operands of the first one lie."""
     made = {tiles.body.block.args[0]: materializer.plain(tiles.lower_bound)}
-    for op in first_tile_scalars(start) or ():
+    for op in scalars:
         operands = [made.get(value) or materializer.plain(value) for value in op.operands]
         types = [result.type for result in op.results]
         copy = materializer.emit(type(op), operands, types, op.properties)
@@ -78,15 +77,29 @@ def first_tile_bounds(
     return [lower, until, step]
 
 
+def is_first_tile(
+    builder: OpBuilder, tiles: aa.ForOp, value_of: Callable[[SSAValue], SSAValue]
+) -> SSAValue:
+    """i1: whether a loop over tiles is in its first iteration: no number comes twice."""
+    numbers = [value_of(tiles.body.block.args[0]), value_of(tiles.lower_bound)]
+    return _compared(builder, ComparisonPredicate.EQUAL, tiles, numbers)
+
+
 def _is_empty(builder: OpBuilder, loop: aa.ForOp, limits: Sequence[SSAValue]) -> SSAValue:
     """i1: whether a loop with these limits runs no iteration."""
-    how = ComparisonPredicate.GREATER_THAN_OR_EQUAL
+    return _compared(builder, ComparisonPredicate.GREATER_THAN_OR_EQUAL, loop, limits)
+
+
+def _compared(
+    builder: OpBuilder, how: ComparisonPredicate, loop: aa.ForOp, values: Sequence[SSAValue]
+) -> SSAValue:
+    """A comparison of numbers of a loop."""
     signedness = Signedness.SIGNED if loop.unsigned_cmp is None else Signedness.UNSIGNED
     properties = {
         "comparison_predicate": ComparisonPredicateAttr(how),
         "signedness": SignednessAttr(signedness),
     }
-    return builder.emit(aa.CmpIOp, limits, [i1], properties).results[0]
+    return builder.emit(aa.CmpIOp, values, [i1], properties).results[0]
 
 
 def place_prologue_fill(
@@ -136,6 +149,8 @@ def place_prologue_fill(
         properties["hurried"] = UnitAttr()
     if start.at_start:
         properties["at_start"] = UnitAttr()
+    if start.first_tile:
+        properties["first_tile"] = UnitAttr()
     materializer.emit(
         pl.PrologueFillOp, [pipeline, *bounds, *views, *indices, *conditions], (), properties
     )

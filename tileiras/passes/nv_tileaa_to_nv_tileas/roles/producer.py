@@ -9,13 +9,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import tile_cut
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.cuda_tile.attributes import (
-    ComparisonPredicate,
-    ComparisonPredicateAttr,
-    IntTupleAttr,
-    Signedness,
-    SignednessAttr,
-)
+from tileiras.dialects.cuda_tile.attributes import IntTupleAttr
 from tileiras.dialects.layout.shared import ATOM_BYTES
 from tileiras.dialects.nv_tileaa.nesting import comes_before, enclosing, op_block
 from tileiras.dialects.nv_tileaa.views import memref_of
@@ -23,7 +17,11 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError, required
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    is_at_start,
+    is_first_tile,
+    one_time,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     TRUE,
@@ -48,7 +46,7 @@ from tileiras.planning.operands.tma import (
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
-from tileiras.planning.schedule.prologue import PrologueFill
+from tileiras.planning.schedule.prologue import PrologueFill, tiles_around
 
 
 class ProducerBuilder(OpBuilder):
@@ -233,20 +231,9 @@ class ProducerBuilder(OpBuilder):
             bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
         if start.first_tile:
-            operands.append(self._is_first_tile(start))
+            tiles = required(tiles_around(start.before), "a first tile is in no loop over tiles")
+            operands.append(is_first_tile(self, tiles, self.values.__getitem__))
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
-
-    def _is_first_tile(self, start: PrologueFill) -> SSAValue:
-        """i1: whether the loop over tiles is in its first iteration: no number comes twice."""
-        tiles = start.before.parent_op()
-        if not isinstance(tiles, aa.ForOp):
-            raise InternalError("a first tile is in no loop over tiles", where="prologue fill")
-        numbers = [self.values[tiles.body.block.args[0]], self.values[tiles.lower_bound]]
-        properties = {
-            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.EQUAL),
-            "signedness": SignednessAttr(Signedness.SIGNED),
-        }
-        return self.emit(aa.CmpIOp, numbers, [i1], properties).results[0]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:
         """Notes the results of control flow that the producer uses."""

@@ -190,7 +190,8 @@ def _fill(
 ) -> None:
     """This thread's copies of all tiles into a stage, and its arrival there.
 
-    A kernel `begins` so: there are mbarriers once its first copies are on their way. Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
+    A kernel `begins` so: there are mbarriers once its first copies are on their way. Where a tile
+    is skipped its code is not even fetched: these are the first cycles of the kernel.
     """
     b = ctx.b
     for rows in loads:

@@ -429,7 +429,7 @@ def _begin_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
 def _first_fills(block: Block) -> frozenset[Operation]:
     """The prologue fills with which a block begins, one in each side of a branch.
 
-    None if anything but scalars comes before one, or if a way through the block has none.
+    There are none if anything but scalars comes before one, or if a way through the block has none.
     """
     for op in block.ops:
         if isinstance(op, pl.PrologueFillOp):
@@ -462,7 +462,7 @@ def _make_barriers(ctx: KernelLowering) -> None:
 
 
 def _init_barriers(ctx: KernelLowering, makers: BarrierMakers) -> None:
-    """One thread makes the mbarriers of all pipelines, or one of each of some warps some of them."""
+    """One thread makes the mbarriers of all pipelines, or one of each of several warps some."""
     b = ctx.b
     for pipeline in ctx.roles.pipelines.values():
         # One CTA of a pair hands back stages of both.

@@ -352,10 +352,11 @@ class ConsumerSide:
                 bounds = first_tile_bounds(materializer, loop, tiles, made)
                 place_prologue_fill(materializer, start, pipeline, bounds, {}, made)
             elif op is loop and scalars is None:
-                bounds = [loop.lower_bound, loop.upper_bound, loop.step]
-                placed = [materializer.plain(value) for value in bounds]
-                with materializer.only_where(is_first_tile(materializer, tiles, materializer.plain)):
-                    place_prologue_fill(materializer, start, pipeline, placed, {})
+                values = (loop.lower_bound, loop.upper_bound, loop.step)
+                bounds = [materializer.plain(value) for value in values]
+                is_first = is_first_tile(materializer, tiles, materializer.plain)
+                with materializer.only_where(is_first):
+                    place_prologue_fill(materializer, start, pipeline, bounds, {})
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue

@@ -401,21 +401,32 @@ def _threads_of_made(ctx: KernelLowering, op: pl.AgentSwitchOp) -> int:
 def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
 
-    Where they can ask for their first tile at once there are mbarriers behind that.
+    They need not wait before they have asked for the first tile, nor make the mbarriers if they are
+    in a hurry.
     """
-    if ctx.roles.first_fills:
+    if ctx.roles.first_fills and ctx.roles.hurries:
         ctx.roles.begin = partial(_begin_consumers, ctx, op)
+        return
+    _make_consumers_barriers(ctx, op)
+    if ctx.roles.first_fills:
+        ctx.roles.begin = ctx.b.barrier
     else:
-        _begin_consumers(ctx, op)
+        ctx.b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
 
 
 def _begin_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
-    """Idle warps make mbarriers, or one thread, or one of each consumer warp; consumers meet."""
-    b = ctx.b
+    """Idle warps have made mbarriers, or consumers make them now; consumers meet."""
     if ctx.roles.idle_makers:
-        b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-        b.barrier(MADE_BARRIER, _threads_of_made(ctx, op))
+        ctx.b.barrier_arrive(START_BARRIER, ctx.roles.threads)
+        ctx.b.barrier(MADE_BARRIER, _threads_of_made(ctx, op))
         return
+    _make_consumers_barriers(ctx, op)
+    ctx.b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
+
+
+def _make_consumers_barriers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """One thread makes the mbarriers, or one of each consumer warp; the others may meet."""
+    b = ctx.b
     warps = op.consumer_warps.data if ctx.roles.hurries else 1
     number = b.thread_id()
     if warps > 1:
@@ -423,7 +434,6 @@ def _begin_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     with ctx.where(b.icmp("eq", number, b.i32(0))):
         _init_barriers(ctx, BarrierMakers(b, warps))
     b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-    b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
 
 
 def _first_fills(block: Block) -> frozenset[Operation]:

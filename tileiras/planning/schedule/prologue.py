@@ -33,7 +33,7 @@ from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
+from tileiras.planning.operands.tma import contiguous_axis, has_renewed_map, is_by_tma
 from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
@@ -232,7 +232,9 @@ def _of_first_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
     if not isinstance(loop, aa.ForOp) or tiles_around(loop) is None:
         return ()
     start = _of_loop(plan, 0, plan.pipelines[0])
-    return (replace(start, first_tile=True),) if start is not None and start.hurried else ()
+    if start is None or not start.hurried or any(map(has_renewed_map, start.loads)):
+        return ()
+    return (replace(start, first_tile=True),)
 
 
 def tiles_around(loop: Operation) -> aa.ForOp | None:

@@ -53,7 +53,8 @@ def first_tile_values(
     materializer: Materializer, scalars: Sequence[Operation], tiles: aa.ForOp
 ) -> dict[SSAValue, SSAValue]:
     """Computes before a loop over tiles where the operands of the first one lie."""
-    made = {tiles.body.block.args[0]: materializer.plain(tiles.lower_bound)}
+    made: dict[SSAValue, SSAValue] = {}
+    made[tiles.body.block.args[0]] = materializer.plain(tiles.lower_bound)
     for op in scalars:
         operands = [made.get(value) or materializer.plain(value) for value in op.operands]
         types = [result.type for result in op.results]
@@ -87,9 +88,7 @@ def is_first_tile(
     return _compared(builder, ComparisonPredicate.EQUAL, tiles, numbers)
 
 
-def only_first(
-    materializer: Materializer, start: PrologueFill
-) -> AbstractContextManager[object]:
+def only_first(materializer: Materializer, start: PrologueFill) -> AbstractContextManager[object]:
     """What is built meanwhile is done for the first tile, if the fill is one for that alone."""
     tiles = tiles_around(start.before) if start.first_tile else None
     if tiles is None:

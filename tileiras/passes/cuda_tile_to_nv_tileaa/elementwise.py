@@ -9,7 +9,6 @@ from xdsl.ir import Operation, SSAValue
 
 from tileiras.dialects.nv_tileaa.counterparts import COUNTERPARTS
 from tileiras.passes.cuda_tile_to_nv_tileaa.converter import Converter, Rule
-from tileiras.passes.cuda_tile_to_nv_tileaa.known_integers import known_value, plain_properties
 from tileiras.passes.cuda_tile_to_nv_tileaa.splats import scalar_of, splat
 from tileiras.passes.cuda_tile_to_nv_tileaa.types import convert_type
 
@@ -20,19 +19,17 @@ _CLASSES: dict[type[Operation], type[Operation]] = {
 
 def _convert_elementwise(converter: Converter, op: Operation) -> Sequence[SSAValue]:
     """The operation of the same meaning; on scalars when every operand is a splat."""
-    if (known := known_value(converter, op)) is not None:
-        return [known]
-    target_class, properties = _CLASSES[type(op)], plain_properties(converter.facts, op)
+    target_class = _CLASSES[type(op)]
     operands = converter.mapped(op.operands)
     result_type = convert_type(op.results[0].type)
     if isinstance(result_type, TensorType):
         scalars = [scalar_of(converter, operand) for operand in operands]
         if all(scalar is not None for scalar in scalars):
-            given = [scalar for scalar in scalars if scalar is not None]
+            known = [scalar for scalar in scalars if scalar is not None]
             element = result_type.element_type
-            value = converter.emit_value(target_class, given, element, properties)
+            value = converter.emit_value(target_class, known, element, op.properties)
             return [splat(converter, value, result_type)]
-    return [converter.emit_value(target_class, operands, result_type, properties)]
+    return [converter.emit_value(target_class, operands, result_type, op.properties)]
 
 
 ELEMENTWISE_RULES: dict[type[Operation], Rule] = dict.fromkeys(_CLASSES, _convert_elementwise)

@@ -37,8 +37,6 @@ from tileiras.planning.operands.tma import contiguous_axis, has_renewed_map, is_
 from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
-_SMALL_BITS = 8
-"""Fixed: of an element that wgmma takes with K contiguous alone."""
 LEAST_ELEMENTS = 128 * 256
 """Policy: of the results of the products in the loop, if threads read their operands."""
 
@@ -104,11 +102,7 @@ def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[Prol
     if plan.stores or func.static_tile_scheduler is not None:
         if plan.stores and not plan.has_store_warp:
             return ()
-        return (
-            _of_last_tile(func, plan)
-            or _of_first_tile(func, plan)
-            or _of_first_product_of_tiles(plan)
-        )
+        return _of_last_tile(func, plan) or _of_first_tile(func, plan)
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
@@ -117,32 +111,12 @@ def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[Prol
     return ()
 
 
-def _of_first_product_of_tiles(plan: RolePlan) -> tuple[PrologueFill, ...]:
-    """The same for the first tile block of a CTA that draws others from a queue.
-
-    Not of 8 bits: warps that transpose would miss what no producer copies.
+def _of_first_product(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
+    """One stage of each pipeline that the first product reads, and of those its loop fills with
+    them.
     """
     first = next(iter(plan.dots.values()))
-    tiles = tiles_around(first.dot)
-    if tiles is None or tiles.takes_over is None or plan.shape.ctas > 1:
-        return ()
-    dots = plan.dots.values()
-    if not any(planned.lhs is None for planned in dots) or first.operand_bits == _SMALL_BITS:
-        return ()
-    found = _of_first_product(tiles, plan)
-    loads = [load for start in found for load in start.loads]
-    is_alone = all(isinstance(start.before, aa.ForOp) or len(start.loads) == 1 for start in found)
-    if not is_alone or any(map(has_renewed_map, loads)):
-        return ()
-    return tuple(replace(start, first_tile=True) for start in found)
-
-
-def _of_first_product(within: Operation, plan: RolePlan) -> tuple[PrologueFill, ...]:
-    """One stage of each pipeline that the first product of a kernel reads, or of a loop over tiles,
-    and of those its loop fills with them.
-    """
-    first = next(iter(plan.dots.values()))
-    before = _outermost(first.dot, within)
+    before = _outermost(first.dot, func)
     if first.lhs is None or before is None:
         return ()
     numbers = [plan.pipeline_of(operand.load) for operand in (first.lhs, first.rhs)]
@@ -194,10 +168,10 @@ def _comes_once(load: aa.TiledLoadOp, before: Operation) -> bool:
     return all(_is_before(index, before) for index in load.indices)
 
 
-def _outermost(op: Operation, within: Operation) -> Operation | None:
-    """The operation of a body that a product is, or the loop or branch it is in."""
+def _outermost(op: Operation, func: aa.FuncOp) -> Operation | None:
+    """The operation of the function's body that a product is, or the loop or branch it is in."""
     outer: Operation | None = op
-    while outer is not None and outer.parent_op() is not within:
+    while outer is not None and outer.parent_op() is not func:
         outer = outer.parent_op()
     return outer if outer is op or isinstance(outer, aa.ForOp | aa.IfOp) else None
 
@@ -275,11 +249,9 @@ def tiles_around(loop: Operation) -> aa.ForOp | None:
 def first_tile_scalars(start: PrologueFill) -> list[Operation] | None:
     """What computes, in a loop over tiles, where a tile's operands lie; in its order.
 
-    None if that is not computed from the number of the tile alone, or not in a hurry.
+    None if that is not computed from the number of the tile alone.
     """
     loop, tiles = start.before, start.before.parent_op()
-    if not start.first_tile or not start.hurried:
-        return None
     if not isinstance(loop, aa.ForOp) or not isinstance(tiles, aa.ForOp):
         return None
     wanted = [loop.lower_bound, loop.upper_bound, loop.step]

@@ -40,8 +40,7 @@ def keeps_maps(func: aa.FuncOp, plan: RolePlan, *, differ: bool) -> bool:
     """Whether CTAs look for tensor maps that an earlier one has made; `differ`: the lengths of the
     loops of tile blocks do.
     """
-    is_static = func.static_tile_scheduler is not None and func.tile_queue is None
-    if is_static or not _is_attention(plan):
+    if func.static_tile_scheduler is not None or not _is_attention(plan):
         return False
     if 0 < plan.shape.producer_registers < PRODUCER_REGISTERS:
         return False
@@ -60,8 +59,8 @@ def late_start(
     if plan.shape.ctas > 1 or plan.warpgroups == 1 or not _is_attention(plan):
         return None
     is_small = all(planned.operand_bits == _SMALL_BITS for planned in wgmma_dots(plan))
-    is_scheduled = func.static_tile_scheduler is not None
-    if not (is_small if is_scheduled else keeps_maps(func, plan, differ=differ)):
+    is_scheduled = func.static_tile_scheduler is not None and is_small
+    if not is_scheduled and not keeps_maps(func, plan, differ=differ):
         return None
     first, loop = _first_product(plan)
     if loop is None:

@@ -24,8 +24,8 @@ from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
     first_tile_bounds,
     first_tile_values,
     is_at_start,
+    is_first_tile,
     one_time,
-    only_first,
     place_prologue_fill,
 )
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.product_warp import (
@@ -109,8 +109,7 @@ class ConsumerSide:
         started = [start for start in self.starts if start.before is op]
         for start in started:
             pipeline = self.pipelines[start.pipeline]
-            with only_first(materializer, start):
-                place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
+            place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
         block, loads = op.parent_block(), self._content(op)
         in_order = [other for other in block.ops if other in loads] if block is not None else []
         if started:
@@ -300,8 +299,8 @@ class ConsumerSide:
             materializer.emit(wg.StartOthersOp)
         self._start_last_tile(materializer, op)
         self._start_first_tile(materializer, op)
-        starts = [start for start in self.starts if start.before is op and not start.at_start]
-        starts = [start for start in starts if first_tile_scalars(start) is None]
+        apart = [start for start in self.starts if start.at_start or start.first_tile]
+        starts = [start for start in self.starts if start.before is op and start not in apart]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -315,8 +314,7 @@ class ConsumerSide:
         self.uniform.exclude(materializer, self.plan.loads_of(op), materializer.plain)
         for start in starts:
             pipeline, known = self.pipelines[start.pipeline], self.uniform.conditions
-            with only_first(materializer, start):
-                place_prologue_fill(materializer, start, pipeline, bounds, known)
+            place_prologue_fill(materializer, start, pipeline, bounds, known)
         for load in list(self.postponed):
             if any(op.is_ancestor(planned.dot) for planned in self._readers(load)):
                 self.postponed.remove(load)
@@ -341,18 +339,24 @@ class ConsumerSide:
     def _start_first_tile(self, materializer: Materializer, op: Operation) -> None:
         """Before a loop over tiles: the first operands of its first tile, if there is one.
 
-        Where more than the number of the tile says where they lie they are fetched in the loop.
+        Where more than the number of the tile says where they lie: before the loop of the product,
+        if the tile is the first one.
         """
         for start in self.starts:
-            loop, scalars = start.before, first_tile_scalars(start)
-            if scalars is None or tiles_around(loop) is not op:
+            loop, tiles = start.before, tiles_around(start.before)
+            if not start.first_tile or not isinstance(loop, aa.ForOp) or tiles is None:
                 continue
-            if not isinstance(loop, aa.ForOp) or not isinstance(op, aa.ForOp):
-                continue
-            made = first_tile_values(materializer, scalars, op)
-            bounds = first_tile_bounds(materializer, loop, op, made)
-            pipeline = self.pipelines[start.pipeline]
-            place_prologue_fill(materializer, start, pipeline, bounds, {}, made)
+            scalars, pipeline = first_tile_scalars(start), self.pipelines[start.pipeline]
+            if op is tiles and scalars is not None:
+                made = first_tile_values(materializer, scalars, tiles)
+                bounds = first_tile_bounds(materializer, loop, tiles, made)
+                place_prologue_fill(materializer, start, pipeline, bounds, {}, made)
+            elif op is loop and scalars is None:
+                values = (loop.lower_bound, loop.upper_bound, loop.step)
+                bounds = [materializer.plain(value) for value in values]
+                is_first = is_first_tile(materializer, tiles, materializer.plain)
+                with materializer.only_where(is_first):
+                    place_prologue_fill(materializer, start, pipeline, bounds, {})
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue
@@ -361,8 +365,7 @@ class ConsumerSide:
         with materializer.only_where(condition):
             for start in starts:
                 pipeline = self.pipelines[start.pipeline]
-                with only_first(materializer, start):
-                    place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
+                place_prologue_fill(materializer, start, pipeline, one_time(materializer), {})
 
     def _readers(self, load: OperandLoad) -> Iterator[PlannedDot]:
         """The products that read the tile of a load."""

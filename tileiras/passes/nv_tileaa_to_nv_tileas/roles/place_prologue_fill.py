@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -26,7 +25,6 @@ from tileiras.planning.schedule.prologue import (
     PrologueFill,
     is_number_of,
     loop_over_tiles,
-    tiles_around,
 )
 
 
@@ -86,14 +84,6 @@ def is_first_tile(
     """i1: whether a loop over tiles is in its first iteration: no number comes twice."""
     numbers = [value_of(tiles.body.block.args[0]), value_of(tiles.lower_bound)]
     return _compared(builder, ComparisonPredicate.EQUAL, tiles, numbers)
-
-
-def only_first(materializer: Materializer, start: PrologueFill) -> AbstractContextManager[object]:
-    """What is built meanwhile is done for the first tile, if the fill is one for that alone."""
-    tiles = tiles_around(start.before) if start.first_tile else None
-    if tiles is None:
-        return nullcontext()
-    return materializer.only_where(is_first_tile(materializer, tiles, materializer.plain))
 
 
 def _is_empty(builder: OpBuilder, loop: aa.ForOp, limits: Sequence[SSAValue]) -> SSAValue:

@@ -267,33 +267,8 @@ class ProducerBuilder(OpBuilder):
         started = [start for start in self.starts if op in start.loads]
         if started and not isinstance(started[0].before, aa.ForOp):
             if op is in_order[0]:
-                self._skip_once(started[0], op, pipe)
+                self._skip(started[0], one_time(self))
             return
-        self._bring(op, pipe, in_order, loads)
-
-    def _skip_once(self, start: PrologueFill, op: OperandLoad, pipe: SSAValue) -> None:
-        """Leaves what comes once to the consumers: always, or of the first tile."""
-        if not start.first_tile:
-            self._skip(start, one_time(self))
-            return
-        outer, skipped, brought = self.block, Block(), Block()
-        self.block = skipped
-        self._skip(start, one_time(self))
-        self.block = brought
-        self._bring(op, pipe, [op], [op])
-        self.block = outer
-        tiles = required(tiles_around(start.before), "a first tile is in no loop over tiles")
-        is_first = is_first_tile(self, tiles, self.values.__getitem__)
-        self.either(is_first, skipped, brought)
-
-    def _bring(
-        self,
-        op: OperandLoad,
-        pipe: SSAValue,
-        in_order: Sequence[Operation],
-        loads: Sequence[OperandLoad],
-    ) -> None:
-        """The copy of a tile, as one of the loads of a stage."""
         if op is in_order[0]:
             self._renew_at_once(loads)
             self._acquire(pipe, loads)

@@ -401,27 +401,18 @@ def _threads_of_made(ctx: KernelLowering, op: pl.AgentSwitchOp) -> int:
 def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
 
-    They need not wait before they have asked for the first tile, nor make the mbarriers if they are
-    in a hurry.
+    They need not wait before they have asked for the first tile. Idle warps make the mbarriers, or
+    consumers do before: their copies would keep the producer waiting.
     """
-    if ctx.roles.first_fills and ctx.roles.hurries:
-        ctx.roles.begin = partial(_begin_consumers, ctx, op)
+    if ctx.roles.idle_makers:
+        ctx.b.barrier_arrive(START_BARRIER, ctx.roles.threads)
+        ctx.roles.begin = partial(ctx.b.barrier, MADE_BARRIER, _threads_of_made(ctx, op))
         return
     _make_consumers_barriers(ctx, op)
     if ctx.roles.first_fills:
         ctx.roles.begin = ctx.b.barrier
     else:
         ctx.b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
-
-
-def _begin_consumers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
-    """Idle warps have made mbarriers, or consumers make them now; consumers meet."""
-    if ctx.roles.idle_makers:
-        ctx.b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-        ctx.b.barrier(MADE_BARRIER, _threads_of_made(ctx, op))
-        return
-    _make_consumers_barriers(ctx, op)
-    ctx.b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
 
 
 def _make_consumers_barriers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:

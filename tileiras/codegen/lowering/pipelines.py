@@ -86,6 +86,8 @@ class Pipeline:
     both."""
     has_prologue_fill: bool = False
     """Whether consumers copy the first tiles, and so pass a proxy fence in the first round."""
+    fills_two_tiles: bool = False
+    """Whether these are operands of two tiles at once, some of which may be the same."""
     stage: Variable | None = None
     parity: Variable | None = None
     newest: Variable | None = None

@@ -36,7 +36,7 @@ in tiles of 64x128 6.4, 5.6, 5.5, 5.5.
 BYTES_BEFORE_KEPT_MAPS = 48 * 1024
 """Policy: and no more stages than have these bytes: products of more take longer than TMA's trip.
 
-Decision 80 has the times.
+Decision 80 has the times. Two tiles at once are for grids of several waves, which gain by more.
 """
 
 
@@ -217,8 +217,9 @@ def _stages(
     """
     most = pipeline.stages if op.stages is None else op.stages.data
     if ctx.roles.maps is not None and ctx.roles.maps.table.keeps:
-        needed = -(-BYTES_BEFORE_KEPT_MAPS // pipeline.stage_bytes)
-        most = min(most, needed, STAGES_BEFORE_KEPT_MAPS)
+        most = min(most, STAGES_BEFORE_KEPT_MAPS)
+        if not pipeline.fills_two_tiles:
+            most = min(most, -(-BYTES_BEFORE_KEPT_MAPS // pipeline.stage_bytes))
     return min(most, pipeline.stages)
 
 

@@ -158,7 +158,9 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     for start in op.consumer.walk():
         if isinstance(start, pl.PrologueFillOp):
-            ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
+            pipeline = ctx.roles.pipeline(start.pipeline)
+            pipeline.has_prologue_fill = True
+            pipeline.fills_two_tiles |= any(start.skipped.data)
             ctx.roles.hurries |= start.hurried is not None
     plan_tensor_maps(ctx, op)
     if ctx.takes_over:

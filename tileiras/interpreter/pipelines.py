@@ -1,5 +1,4 @@
-"""Warp roles and pipelines of nv_tileas: the producer runs to its end, then the consumers, then
-stores.
+"""Warp roles and pipelines of nv_tileas: the producer runs to its end, then consumers, then stores.
 
 The producer only reads memory that nobody writes meanwhile and does not depend on the consumers, so
 that order is one of those that can happen. What could hang is checked by counting: the stage that a
@@ -212,6 +211,8 @@ def _uniform(run: BlockRun, op: pl.UniformOp) -> list[Any]:
 
 def _producer_skip(run: BlockRun, op: pl.ProducerSkipOp) -> list[Any]:
     """Leaves room for the tiles that the consumers will fetch."""
+    if op.condition is not None and not run.value(op.condition):
+        return [run.value(op.lower)]
     pipeline: Pipeline = run.value(op.pipeline)
     lower, upper, step = (int(run.value(value)) for value in (op.lower, op.upper, op.step))
     stages = pipeline.stages if op.stages is None else op.stages.data

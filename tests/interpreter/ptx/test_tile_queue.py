@@ -57,6 +57,18 @@ def test_results_that_a_warp_of_its_own_stores(kind: str) -> None:
         np.testing.assert_array_equal(arguments[C].view(np.float16), wanted.ravel())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_threads_fetch_the_operands_of_the_first_tile(kind: str, steps: int) -> None:
+    """Fewer than there are stages, too: then the next tile's go where nothing was fetched."""
+    text = compiled(uneven_product(kind))
+    assert DRAWS in text and "cp.async.cg" in text
+    for resident in (1, 2):
+        arguments, grid, wanted = uneven_arguments(kind, (128, 256), (2, 2), steps)
+        run_ptx(text, arguments, grid, limits=Limits(resident=resident))
+        np.testing.assert_array_equal(arguments[C].view(np.float16), wanted.ravel())
+
+
 @pytest.mark.parametrize("kind", ["causal", "full"])
 def test_attention_draws_tiles_if_asked_to(kind: str) -> None:
     """Causal attention in the order from the longest to the shortest."""

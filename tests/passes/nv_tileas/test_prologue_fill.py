@@ -69,8 +69,7 @@ def test_tiles_start_with_a_chunk(step: int, has_start: bool):
     assert (starts(module) != (0, 0)) == has_start
 
 
-def test_loops_within_loops_and_shared_copies_have_none():
-    assert starts(placed(persistent(128, 256, 64))) == (0, 0)
+def test_shared_copies_have_none():
     clustered = replace(ProductKernel("f16", (128, 256, 64)), cluster=2)
     assert starts(placed(clustered.text().encode())) == (0, 0)
 
@@ -226,6 +225,23 @@ def test_any_number_of_iterations_is_right(depth: int):
     module = placed(gemm(64, 128, 64))
     assert starts(module) in ONE_LOOP
     run_entry(module, "gemm", [left, right, result, *sizes], (2, 2, 1))
+    wanted = left.astype(np.float32) @ right.astype(np.float32)
+    np.testing.assert_array_equal(result.astype(np.float32), wanted)
+
+
+@pytest.mark.parametrize("depth", [0, 16, 64, 128, 208, 400])
+@pytest.mark.parametrize("rows", [80, 272, 720])
+def test_a_loop_over_tiles_starts_with_the_first_one(depth: int, rows: int):
+    """Stages without a tile of a short first one belong to the next; there may be none."""
+    columns = 528
+    random = np.random.default_rng(depth)
+    left = random.integers(-2, 3, (rows, depth)).astype(np.float16)
+    right = random.integers(-2, 3, (depth, columns)).astype(np.float16)
+    result = np.full((rows, columns), 7, np.float16)
+    sizes = [np.int32(size) for size in (rows, columns, depth)]
+    module = placed(persistent(128, 256, 64))
+    assert starts(module) == (1, 1)
+    run_entry(module, "gemm", [left, right, result, *sizes], (2, 3, 1))
     wanted = left.astype(np.float32) @ right.astype(np.float32)
     np.testing.assert_array_equal(result.astype(np.float32), wanted)
 

@@ -19,15 +19,16 @@ class MadeHere:
 
 
 class BarrierMakers:
-    """Deals stages out to `warps` warps, a power of two; the next pipeline goes on where one ends.
+    """Deals stages out to `warps` warps from `first` on, a power of two; the next pipeline goes on
+    where one ends.
 
     Each mbarrier takes some 25 cycles, one after the other in a warp whatever its lanes do (H200).
     """
 
-    def __init__(self, b: ThreadBuilder, warps: int):
+    def __init__(self, b: ThreadBuilder, warps: int, first: int = 0):
         self.b = b
         self.warps = warps
-        self.warp = b.lshr(b.thread_id(), b.i32(5))
+        self.warp = b.sub(b.lshr(b.thread_id(), b.i32(5)), b.i32(first))
         self.next = 0
 
     @property

@@ -8,7 +8,7 @@ stage that it has waited for and one older that it has not handed back yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -86,6 +86,8 @@ class Pipeline:
     both."""
     has_prologue_fill: bool = False
     """Whether consumers copy the first tiles, and so pass a proxy fence in the first round."""
+    fills_two_tiles: bool = False
+    """Whether these are operands of two tiles at once, some of which may be the same."""
     stage: Variable | None = None
     parity: Variable | None = None
     newest: Variable | None = None
@@ -395,8 +397,12 @@ class RoleState:
     """
     late_registers: int = 0
     """How many registers consumers get once they have asked for the first tiles, if not before."""
-    waits_for_barriers: bool = False
-    """Whether the consumers' first use of mbarriers has to wait until they are made."""
+    first_fills: frozenset[Operation] = frozenset()
+    """Prologue fills with which consumers begin: mbarriers are there behind their first copies."""
+    begin: Callable[[], None] | None = None
+    """Builds the code behind which consumers have mbarriers."""
+    idle_makers: int = 0
+    """How many warps with nothing else to do make mbarriers for the consumers."""
     working_warps: int = 1
     smem_transpose: SSAValue | None = None
     """Memory of the warpgroups for operands that they transpose."""

@@ -10,6 +10,7 @@ generic proxy: in the pipeline's first round consumers pass a proxy fence behind
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
@@ -27,10 +28,15 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.errors import InternalError
 
 STAGES_BEFORE_KEPT_MAPS = 3
-"""Stages that threads fill before TMA can, where it has its maps after one trip to memory.
+"""Policy: stages that threads fill before TMA can, where it has its maps after one trip to memory.
 
 Measured on an H200, us for 1, 2, 3 and all stages: split-K 128x128x8192 4.7, 3.7, 3.7, 3.9; 1024^3
 in tiles of 64x128 6.4, 5.6, 5.5, 5.5.
+"""
+BYTES_BEFORE_KEPT_MAPS = 48 * 1024
+"""Policy: and no more stages than have these bytes: products of more take longer than TMA's trip.
+
+Decision 80 has the times. Two tiles at once are for grids of several waves, which gain by more.
 """
 
 
@@ -71,19 +77,28 @@ def lower_producer_skip(ctx: KernelLowering, op: pl.ProducerSkipOp) -> None:
     total = b.mul(step, b.i64(stages))
     goes_on = b.icmp("sgt", span, total)
     after = b.add(lower, b.trunc(total, i32))
-    ctx.values[op.result] = b.select(goes_on, after, upper)
+    first = b.select(goes_on, after, upper)
     count = b.i32(0)
     for stage in range(stages):
         is_filled = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
         count = b.add(count, b.zext(is_filled, i32))
     position, parity = pipeline.position(ctx)
     wraps = b.icmp("eq", count, b.i32(pipeline.stages))
-    position.set(b, b.select(wraps, b.i32(0), count))
-    parity.set(b, b.zext(wraps, i32))
+    found = [first, b.select(wraps, b.i32(0), count), b.zext(wraps, i32)]
+    if op.condition is not None:
+        skips = ctx.value(op.condition)
+        others = (lower, position.get(b), parity.get(b))
+        found = [b.select(skips, new, old) for new, old in zip(found, others, strict=True)]
+    ctx.values[op.result] = found[0]
+    position.set(b, found[1])
+    parity.set(b, found[2])
 
 
 def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
-    """All copies of a stage, stage after stage; then the arrivals that the producer would do."""
+    """All copies of a stage, stage after stage; then the arrivals that the producer would do.
+
+    Where there is no iteration stages get zeros that nobody reads, unless others have them.
+    """
     b, pipeline = ctx.b, ctx.roles.pipeline(op.pipeline)
     loads = _loads(ctx, op)
     step = b.int_cast(ctx.value(op.step), i64)
@@ -91,17 +106,18 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
     span = b.sub(upper, lower)
     stages = _stages(ctx, op, pipeline)
     fill = _fill_in_loop if stages > MOST_UNROLLED_STAGES else _fill_unrolled
-    if op.at_start is None:
-        fill(ctx, pipeline, loads, (span, step), stages)
+    fill = partial(fill, ctx, op, pipeline, loads, (span, step), stages)
+    if op.at_start is None and op.first_tile is None:
+        fill()
     else:
         filled, others, after = b.new_block(), b.new_block(), b.new_block()
         b.cond_br(b.icmp("sgt", span, b.i64(0)), filled, others)
         ctx.start_block(others)
-        if ctx.roles.waits_for_barriers:
-            b.barrier()
+        if op in ctx.roles.first_fills:
+            _begin(ctx)
         b.br(after)
         ctx.start_block(filled)
-        fill(ctx, pipeline, loads, (span, step), stages)
+        fill()
         b.br(after)
         ctx.start_block(after)
     if ctx.roles.late_registers:
@@ -110,6 +126,7 @@ def lower_prologue_fill(ctx: KernelLowering, op: pl.PrologueFillOp) -> None:
 
 def _fill_unrolled(
     ctx: KernelLowering,
+    op: pl.PrologueFillOp,
     pipeline: Pipeline,
     loads: list[_Rows],
     bounds: tuple[SSAValue, SSAValue],
@@ -119,8 +136,11 @@ def _fill_unrolled(
     b, (span, step) = ctx.b, bounds
     filled: list[SSAValue] = []
     for stage in range(stages):
-        filled.append(b.icmp("sgt", span, b.mul(step, b.i64(stage))))
-        _fill(ctx, pipeline, loads, b.i32(stage), filled[-1])
+        wanted = b.icmp("sgt", span, b.mul(step, b.i64(stage)))
+        begins = op in ctx.roles.first_fills and stage == 0
+        with ctx.where(wanted if stage and op.first_tile is not None else None):
+            _fill(ctx, pipeline, loads, b.i32(stage), wanted, begins=begins)
+        filled.append(wanted)
     ctx.barrier()
     first = b.icmp("eq", b.thread_id(), b.i32(0))
     for stage, is_filled in enumerate(filled):
@@ -130,6 +150,7 @@ def _fill_unrolled(
 
 def _fill_in_loop(
     ctx: KernelLowering,
+    op: pl.PrologueFillOp,
     pipeline: Pipeline,
     loads: list[_Rows],
     bounds: tuple[SSAValue, SSAValue],
@@ -141,7 +162,8 @@ def _fill_in_loop(
     def is_filled(stage: SSAValue) -> SSAValue:
         return b.icmp("sgt", span, b.mul(step, b.int_cast(stage, i64)))
 
-    _fill(ctx, pipeline, loads, b.i32(0), b.icmp("sgt", span, b.i64(0)))
+    begins, wanted = op in ctx.roles.first_fills, b.icmp("sgt", span, b.i64(0))
+    _fill(ctx, pipeline, loads, b.i32(0), wanted, begins=begins)
     head, body, done = b.new_block([i32]), b.new_block(), b.new_block()
     b.br(head, [b.i32(1)])
     b.at(head)
@@ -163,19 +185,28 @@ def _fill(
     loads: list[_Rows],
     stage: SSAValue,
     wanted: SSAValue,
+    *,
+    begins: bool = False,
 ) -> None:
     """This thread's copies of all tiles into a stage, and its arrival there.
 
-    Where a tile is skipped its code is not even fetched: these are the first cycles of the kernel.
+    A kernel `begins` so: there are mbarriers once its first copies are on their way. Where a tile
+    is skipped its code is not even fetched: these are the first cycles of the kernel.
     """
     b = ctx.b
     for rows in loads:
         with ctx.where(None if rows.skipped is None else b.not_(rows.skipped)):
             _copy(ctx, pipeline, rows, stage, wanted)
-    if ctx.roles.waits_for_barriers:
-        b.barrier()
-        ctx.roles.waits_for_barriers = False
+    if begins:
+        _begin(ctx)
     b.mbarrier_arrive_copies(pipeline.full_barrier(b, stage), expected=False)
+
+
+def _begin(ctx: KernelLowering) -> None:
+    """Mbarriers are there behind this."""
+    if ctx.roles.begin is None:
+        raise InternalError("nobody makes mbarriers", where="prologue fill")
+    ctx.roles.begin()
 
 
 def _stages(
@@ -187,6 +218,8 @@ def _stages(
     most = pipeline.stages if op.stages is None else op.stages.data
     if ctx.roles.maps is not None and ctx.roles.maps.table.keeps:
         most = min(most, STAGES_BEFORE_KEPT_MAPS)
+        if not pipeline.fills_two_tiles:
+            most = min(most, -(-BYTES_BEFORE_KEPT_MAPS // pipeline.stage_bytes))
     return min(most, pipeline.stages)
 
 

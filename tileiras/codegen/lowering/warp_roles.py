@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -84,6 +85,7 @@ from tileiras.errors import InternalError, required
 LowerBlock = Callable[[KernelLowering, Block], None]
 
 CONSUMER_BARRIER = 1
+MADE_BARRIER = 10
 """Named barrier of the consumers; 0 is that of the whole CTA."""
 PIPELINE_ALIGN = 1024
 """Bytes: where a 128-byte swizzle pattern starts (PTX ISA, "Matrix Descriptor Format")."""
@@ -102,6 +104,7 @@ _SCALARS = (
     aa.GetProgramIdOp,
     aa.MakeMemRefOp,
     aa.SplatOp,
+    pl.UniformOp,
 )
 """Operations that need no mbarrier, and no other thread."""
 
@@ -155,7 +158,9 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     ctx.scratch.reserve(target.static_shared_limit - share + ALIGNMENT_WASTE)
     for start in op.consumer.walk():
         if isinstance(start, pl.PrologueFillOp):
-            ctx.roles.pipeline(start.pipeline).has_prologue_fill = True
+            pipeline = ctx.roles.pipeline(start.pipeline)
+            pipeline.has_prologue_fill = True
+            pipeline.fills_two_tiles |= any(start.skipped.data)
             ctx.roles.hurries |= start.hurried is not None
     plan_tensor_maps(ctx, op)
     if ctx.takes_over:
@@ -169,6 +174,9 @@ def _prepare(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     registers = target.registers_per_sm // (target.partitions * of_part)
     ctx.roles.launched_registers = target.whole_units(registers)
     ctx.roles.trades_registers = op.producer_registers.data > 0
+    ctx.roles.first_fills = _first_fills(op.consumer.block)
+    if ctx.roles.first_fills and ctx.roles.hurries:
+        ctx.roles.idle_makers = max(0, _other_warps(ctx, op) - _busy_warps(ctx, op))
 
 
 def _lower_producer_warps(
@@ -178,15 +186,12 @@ def _lower_producer_warps(
     b = ctx.b
     if op.producer_registers.data:
         b.setmaxnreg(op.producer_registers.data, "dec")
-    has_products = ctx.roles.tensor_memory is not None
-    busy = op.consumer_warps.data + op.working_warps.data + (op.store is not None) + has_products
-    others = op.consumer_warps.data + op.producer_warps.data
+    busy, others = _busy_warps(ctx, op), _other_warps(ctx, op)
     if ctx.roles.transposer is not None:
-        others -= ctx.roles.transposer.warps.data
         _lower_transposing_warps(ctx, op, b.icmp("uge", warp, b.i32(others)), lower_block)
     if busy < others:
-        _dismiss_idle_warps(ctx, warp, busy)
-    if has_products:
+        _dismiss_idle_warps(ctx, op, warp, busy)
+    if ctx.roles.tensor_memory is not None:
         busy -= 1
         _lower_product_warp(ctx, op, b.icmp("eq", warp, b.i32(busy)), lower_block)
     if op.store is None:
@@ -202,6 +207,18 @@ def _lower_producer_warps(
     start_store_warp(ctx, op.store.block)
     lower_block(ctx, op.store.block)
     ctx.roles.is_store_warp = False
+
+
+def _busy_warps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> int:
+    """The number of the first warp that has nothing to do."""
+    has_products = ctx.roles.tensor_memory is not None
+    return op.consumer_warps.data + op.working_warps.data + (op.store is not None) + has_products
+
+
+def _other_warps(ctx: KernelLowering, op: pl.AgentSwitchOp) -> int:
+    """The number of the first warp behind those that may have nothing to do."""
+    transposing = 0 if ctx.roles.transposer is None else ctx.roles.transposer.warps.data
+    return op.consumer_warps.data + op.producer_warps.data - transposing
 
 
 def _lower_transposing_warps(
@@ -355,48 +372,78 @@ def lower_free_pipelines(ctx: KernelLowering, op: Operation) -> None:
     ctx.scratch.move(pipeline.storage, pipeline.stages * pipeline.stage_bytes)
 
 
-def _dismiss_idle_warps(ctx: KernelLowering, warp: SSAValue, working_warps: int) -> None:
-    """Warps of the producer's warpgroup that have nothing to do meet the others once, and end."""
+def _dismiss_idle_warps(
+    ctx: KernelLowering, op: pl.AgentSwitchOp, warp: SSAValue, working_warps: int
+) -> None:
+    """Warps of the producer's warpgroup that have nothing to do meet the others once, and end.
+
+    They make the mbarriers where consumers are in a hurry.
+    """
     b = ctx.b
     working, idle = b.new_block(), b.new_block()
     b.cond_br(b.icmp("ult", warp, b.i32(working_warps)), working, idle)
     ctx.start_block(idle)
+    if ctx.roles.idle_makers:
+        makers = 1 << ctx.roles.idle_makers.bit_length() - 1
+        is_maker = b.icmp("ult", warp, b.i32(working_warps + makers))
+        is_first = b.icmp("eq", b.and_(b.thread_id(), b.i32(WARP_THREADS - 1)), b.i32(0))
+        with ctx.where(b.and_(is_maker, is_first)):
+            _init_barriers(ctx, BarrierMakers(b, makers, working_warps))
+        b.barrier_arrive(MADE_BARRIER, _threads_of_made(ctx, op))
     ctx.roles.meet(ctx)
     b.ret()
     ctx.start_block(working)
 
 
+def _threads_of_made(ctx: KernelLowering, op: pl.AgentSwitchOp) -> int:
+    """The threads of consumers, and of the warps that make mbarriers for them."""
+    return WARP_THREADS * (op.consumer_warps.data + ctx.roles.idle_makers)
+
+
 def _start_at_once(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
     """The consumers wait for the mbarriers alone; the producer claims the tensor maps itself.
 
-    They need not wait before they have asked for the first tile.
+    They need not wait before they have asked for the first tile. Idle warps make the mbarriers, or
+    consumers do before: their copies would keep the producer waiting.
     """
-    b, threads = ctx.b, 32 * op.consumer_warps.data
-    thread, done = b.new_block(), b.new_block()
+    if ctx.roles.idle_makers:
+        ctx.b.barrier_arrive(START_BARRIER, ctx.roles.threads)
+        ctx.roles.begin = partial(ctx.b.barrier, MADE_BARRIER, _threads_of_made(ctx, op))
+        return
+    _make_consumers_barriers(ctx, op)
+    if ctx.roles.first_fills:
+        ctx.roles.begin = ctx.b.barrier
+    else:
+        ctx.b.barrier(CONSUMER_BARRIER, WARP_THREADS * op.consumer_warps.data)
+
+
+def _make_consumers_barriers(ctx: KernelLowering, op: pl.AgentSwitchOp) -> None:
+    """One thread makes the mbarriers, or one of each consumer warp; the others may meet."""
+    b = ctx.b
     warps = op.consumer_warps.data if ctx.roles.hurries else 1
     number = b.thread_id()
     if warps > 1:
         number = b.and_(number, b.i32(WARP_THREADS - 1))
-    b.cond_br(b.icmp("eq", number, b.i32(0)), thread, done)
-    ctx.start_block(thread)
-    _init_barriers(ctx, warps)
-    b.br(done)
-    ctx.start_block(done)
+    with ctx.where(b.icmp("eq", number, b.i32(0))):
+        _init_barriers(ctx, BarrierMakers(b, warps))
     b.barrier_arrive(START_BARRIER, ctx.roles.threads)
-    if _begins_with_prologue_fill(op.consumer.block):
-        ctx.roles.waits_for_barriers = True
-    else:
-        b.barrier(CONSUMER_BARRIER, threads)
 
 
-def _begins_with_prologue_fill(block: Block) -> bool:
-    """Whether nothing but scalars comes before the consumers' prologue fill."""
+def _first_fills(block: Block) -> frozenset[Operation]:
+    """The prologue fills with which a block begins, one in each side of a branch.
+
+    There are none if anything but scalars comes before one, or if a way through the block has none.
+    """
     for op in block.ops:
         if isinstance(op, pl.PrologueFillOp):
-            return True
+            return frozenset({op})
+        if isinstance(op, aa.IfOp):
+            sides = [region.first_block for region in op.regions]
+            found = [frozenset() if side is None else _first_fills(side) for side in sides]
+            return frozenset().union(*found) if all(found) else frozenset()
         if not isinstance(op, _SCALARS):
-            return False
-    return False
+            break
+    return frozenset()
 
 
 def _make_barriers(ctx: KernelLowering) -> None:
@@ -410,18 +457,16 @@ def _make_barriers(ctx: KernelLowering) -> None:
     ctx.start_block(others)
     b.cond_br(b.icmp("eq", b.thread_id(), b.i32(WARP_THREADS)), thread, done)
     ctx.start_block(thread)
-    _init_barriers(ctx)
+    _init_barriers(ctx, BarrierMakers(b, 1))
     b.br(done)
     ctx.start_block(done)
     if ctx.roles.tensor_memory is not None:
         allocate_tensor_memory(ctx)
 
 
-def _init_barriers(ctx: KernelLowering, warps: int = 1) -> None:
-    """One thread makes the mbarriers of all pipelines, or one of each of so many warps some of
-    them.
-    """
-    b, makers = ctx.b, BarrierMakers(ctx.b, warps)
+def _init_barriers(ctx: KernelLowering, makers: BarrierMakers) -> None:
+    """One thread makes the mbarriers of all pipelines, or one of each of several warps some."""
+    b = ctx.b
     for pipeline in ctx.roles.pipelines.values():
         # One CTA of a pair hands back stages of both.
         ctas = ctx.cluster_size // (1 + pipeline.is_paired) if pipeline.is_shared else 1

@@ -222,7 +222,7 @@ FORMS: dict[str, Row] = {
     "nv_tileas.async.pipeline.held_tile": Row("$pipeline", "functional"),
     "nv_tileas.uniform": Row("$source", "result; source=result"),
     "nv_tileas.async.pipeline.producer_skip": Row(
-        "$pipeline, $lower to $upper step $step",
+        "$pipeline, $lower to $upper step $step <?if $condition ?>",
         "result; lower=result, upper=result, step=result",
     ),
     "nv_tileas.async.pipeline.prologue_fill": Row(

@@ -247,7 +247,8 @@ class PrologueFillOp(SegmentedOp):
     that are `skipped` (1) there is one of the `conditions` under which their tiles are not copied.
     `hurried` says that the kernel's first cycles count: its warps make the mbarriers together, and
     the producer looks for tensor maps that are made. `at_start`: where there is no iteration
-    nothing is copied, not even zeros: others have the stages.
+    nothing is copied, not even zeros: others have the stages. `first_tile`: stages without a tile
+    are left alone, since the producer fills them next.
     """
 
     name = "nv_tileas.async.pipeline.prologue_fill"
@@ -267,6 +268,7 @@ class PrologueFillOp(SegmentedOp):
     by_bytes = opt_prop_def(UnitAttr)
     hurried = opt_prop_def(UnitAttr)
     at_start = opt_prop_def(UnitAttr)
+    first_tile = opt_prop_def(UnitAttr)
 
 
 @irdl_op_definition
@@ -274,7 +276,8 @@ class ProducerSkipOp(IRDLOperation):
     """Passes over the iterations of a loop that are filled by the prologue; gives the first one
     after.
 
-    They fill the first `stages` of the pipeline, which nothing has been copied into before.
+    They fill the first `stages` of the pipeline, which nothing has been copied into before; where a
+    `condition` is given and does not hold, none are passed over.
     """
 
     name = "nv_tileas.async.pipeline.producer_skip"
@@ -282,6 +285,7 @@ class ProducerSkipOp(IRDLOperation):
     lower = operand_def()
     upper = operand_def()
     step = operand_def()
+    condition = opt_operand_def()
     stages = opt_prop_def(IntAttr)
     result = result_def()
 

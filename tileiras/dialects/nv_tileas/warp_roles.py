@@ -104,12 +104,16 @@ class PrologueFillAttr(NamedValues):
 
     `by_bytes`: with fewer predicates. `hurried`: in the first cycles of the kernel. `if_taken`:
     only where the branch that they come before is; without it stages get zeros where it is not.
-    `at_start`: only where the loop over tiles in front of theirs runs no iteration.
+    `at_start`: only where the loop over tiles in front of theirs runs no iteration. `first_tile`:
+    for the first iteration of the loop over tiles around theirs.
     """
 
     name = "nv_tileas.prologue_fill"
     required: ClassVar[tuple[str, ...]] = ("pipeline",)
-    optional: ClassVar[tuple[str, ...]] = ("stages", "by_bytes", "hurried", "if_taken", "at_start")
+    optional: ClassVar[tuple[str, ...]] = (
+        *("stages", "by_bytes", "hurried"),
+        *("if_taken", "at_start", "first_tile"),
+    )
 
 
 @irdl_attr_definition

@@ -45,12 +45,17 @@ from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.warp_roles import RoleProgram, WarpRoles
 from tileiras.planning.model.written_products import read_products, write_products
 from tileiras.planning.operands.tma import OperandLoad
-from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles, serves_others
+from tileiras.planning.schedule.prologue import (
+    PrologueFill,
+    loop_over_tiles,
+    serves_others,
+    tiles_around,
+)
 from tileiras.planning.tile_scheduler.longest_tile_first import written_order
 from tileiras.planning.warp_roles.producer_layouts import ProducerLayouts
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice, SlicedAccess, needed_values
 
-FLAGS = ("by_bytes", "hurried", "if_taken", "at_start")
+FLAGS = ("by_bytes", "hurried", "if_taken", "at_start", "first_tile")
 """What prologue fills may be said to be, in the order of `PrologueFill`."""
 _Structured = aa.ForOp | aa.LoopOp | aa.IfOp
 
@@ -366,6 +371,9 @@ def _check_fills(fills: Sequence[PrologueFill], plan: RolePlan) -> None:
             not isinstance(fill.before, aa.ForOp) or loop_over_tiles(fill.before) is None
         ):
             said = f"'{PROLOGUE_FILLS}' at_start, and no loop over tiles in front"
+            raise contradiction(fill.before, f"has {said}")
+        if fill.first_tile and tiles_around(fill.before) is None:
+            said = f"'{PROLOGUE_FILLS}' first_tile, and no loop over tiles around"
             raise contradiction(fill.before, f"has {said}")
         if serves_others(fill, fills, plan) and not fill.if_taken:
             said = f"'{PROLOGUE_FILLS}' of stages that others need, too, without if_taken"

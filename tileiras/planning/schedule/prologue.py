@@ -21,18 +21,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 
 from tileiras.codegen.atoms.tma_boxes import CHUNK_BYTES, thread_rows
 from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
 from tileiras.dialects.nv_tileaa.nesting import comes_before, op_block
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
 from tileiras.dialects.nv_tileaa.views import view_type_of
 from tileiras.planning.clusters import Multicast
 from tileiras.planning.model.kernel import RolePlan
 from tileiras.planning.model.pipelines import Pipeline
-from tileiras.planning.operands.tma import contiguous_axis, is_by_tma
+from tileiras.planning.operands.tma import contiguous_axis, has_renewed_map, is_by_tma
+from tileiras.planning.operands.uniform import uniform_loads_of
 from tileiras.planning.warp_roles.producer_slice import ProducerSlice
 
 LEAST_ELEMENTS = 128 * 256
@@ -49,7 +51,8 @@ class PrologueFill:
     predicates: where the loop's registers are scarce, ptxas spills its bound otherwise. `hurried`
     ones start a kernel whose first cycles count (decision 0018); partial sums leave no registers
     for that. Those `at_start` come where the loop over tiles in front of theirs runs no iteration:
-    its stages lie in the same memory. Those before a branch come `if_taken` where its stages get
+    its stages lie in the same memory. Those of a `first_tile` are for the first iteration of the
+    loop over tiles around theirs. Those before a branch come `if_taken` where its stages get
     tiles of loops outside of it, too: threads would write zeros where it is not, beside the tile
     for a later loop. Where none comes they may: a condition costs full attention of 128x64 5 %
     (921, 966 us on one H100).
@@ -63,6 +66,7 @@ class PrologueFill:
     hurried: bool = False
     if_taken: bool = False
     at_start: bool = False
+    first_tile: bool = False
 
 
 def prologue_fills(
@@ -95,10 +99,10 @@ def _wanted(func: aa.FuncOp, plan: RolePlan, multicast: Multicast) -> tuple[Prol
     """The pipelines whose first tiles threads would copy."""
     if multicast.loads or plan.is_in_tmem:
         return ()
-    if plan.stores:
-        return _of_last_tile(func, plan) if plan.has_store_warp else ()
-    if func.static_tile_scheduler is not None:
-        return _of_last_tile(func, plan)
+    if plan.stores or func.static_tile_scheduler is not None:
+        if plan.stores and not plan.has_store_warp:
+            return ()
+        return _of_last_tile(func, plan) or _of_first_tile(func, plan)
     for number, pipeline in enumerate(plan.pipelines):
         if pipeline.within is None and (found := _of_memory(func, plan, number)):
             return found
@@ -214,6 +218,64 @@ def _of_last_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
         if all(_is_made_before(value, tiles) for value in needed):
             return (replace(start, at_start=True),)
     return ()
+
+
+def _of_first_tile(func: aa.FuncOp, plan: RolePlan) -> tuple[PrologueFill, ...]:
+    """The prologue fill of the first iteration of a loop over tiles, around the loop of a product.
+
+    Where its tiles lie follows from the number of the tile in most kernels, so that consumers
+    compute it before the loop; else the fill stands in the loop, and is passed over later.
+    """
+    if len(plan.pipelines) != 1 or uniform_loads_of(plan.pipelines):
+        return ()
+    loop = plan.pipelines[0].loads[0].parent_op()
+    if not isinstance(loop, aa.ForOp) or tiles_around(loop) is None:
+        return ()
+    start = _of_loop(plan, 0, plan.pipelines[0])
+    if start is None or not start.hurried or any(map(has_renewed_map, start.loads)):
+        return ()
+    return (replace(start, first_tile=True),)
+
+
+def tiles_around(loop: Operation) -> aa.ForOp | None:
+    """The loop over tiles in whose body a loop stands, or in a branch of that."""
+    tiles = loop.parent_op()
+    while isinstance(tiles, aa.IfOp):
+        tiles = tiles.parent_op()
+    is_outermost = isinstance(tiles, aa.ForOp) and isinstance(tiles.parent_op(), aa.FuncOp)
+    return tiles if isinstance(tiles, aa.ForOp) and is_outermost else None
+
+
+def first_tile_scalars(start: PrologueFill) -> list[Operation] | None:
+    """What computes, in a loop over tiles, where a tile's operands lie; in its order.
+
+    None if that is not computed from the number of the tile alone.
+    """
+    loop, tiles = start.before, start.before.parent_op()
+    if not isinstance(loop, aa.ForOp) or not isinstance(tiles, aa.ForOp):
+        return None
+    wanted = [loop.lower_bound, loop.upper_bound, loop.step]
+    wanted += [i for load in start.loads for i in load.indices if not is_number_of(i, loop)]
+    body, found = tiles.body.block, dict[Operation, None]()
+    while wanted:
+        value = wanted.pop()
+        owner = value.owner
+        if not isinstance(owner, Operation):
+            if owner is body and not is_number_of(value, tiles):
+                return None
+            continue
+        if owner in found or owner.parent_block() is not body:
+            continue
+        if not isinstance(owner, ElementwiseOp | aa.ConstantOp) or _has_tensors(owner):
+            return None
+        found[owner] = None
+        wanted += owner.operands
+    return [op for op in body.ops if op in found]
+
+
+def _has_tensors(op: Operation) -> bool:
+    """Whether an operation computes tiles, not scalars."""
+    return any(isinstance(value.type, TensorType) for value in (*op.operands, *op.results))
 
 
 def _is_made_before(value: SSAValue, op: Operation) -> bool:

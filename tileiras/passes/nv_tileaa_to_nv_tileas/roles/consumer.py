@@ -21,7 +21,10 @@ from tileiras.dialects.nv_tileas.memdesc import MemDescType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa_to_nv_tileas.materializer import Materializer
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    first_tile_bounds,
+    first_tile_values,
     is_at_start,
+    is_first_tile,
     one_time,
     place_prologue_fill,
 )
@@ -49,7 +52,12 @@ from tileiras.planning.operands.tma import (
     is_by_tma,
     is_for_threads,
 )
-from tileiras.planning.schedule.prologue import PrologueFill, loop_over_tiles
+from tileiras.planning.schedule.prologue import (
+    PrologueFill,
+    first_tile_scalars,
+    loop_over_tiles,
+    tiles_around,
+)
 
 FINISHED = {"pending": IntAttr(0)}
 """Of a wait for a product: it is finished then, as are all before it."""
@@ -290,7 +298,9 @@ class ConsumerSide:
         if self.roles.late_start is not None and op is self.roles.late_start[1]:
             materializer.emit(wg.StartOthersOp)
         self._start_last_tile(materializer, op)
-        starts = [start for start in self.starts if start.before is op and not start.at_start]
+        self._start_first_tile(materializer, op)
+        apart = [start for start in self.starts if start.at_start or start.first_tile]
+        starts = [start for start in self.starts if start.before is op and start not in apart]
         if guarded := [start for start in starts if start.if_taken]:
             self._start_branch(materializer, guarded, operands[0])
         starts = [start for start in starts if not start.if_taken]
@@ -325,6 +335,28 @@ class ConsumerSide:
             until = materializer.emit(aa.SelectOp, [at_start, upper, lower], [upper.type])
             bounds = [lower, until.results[0], step]
             place_prologue_fill(materializer, start, self.pipelines[start.pipeline], bounds, {})
+
+    def _start_first_tile(self, materializer: Materializer, op: Operation) -> None:
+        """Before a loop over tiles: the first operands of its first tile, if there is one.
+
+        Where more than the number of the tile says where they lie: before the loop of the product,
+        if the tile is the first one.
+        """
+        for start in self.starts:
+            loop, tiles = start.before, tiles_around(start.before)
+            if not start.first_tile or not isinstance(loop, aa.ForOp) or tiles is None:
+                continue
+            scalars, pipeline = first_tile_scalars(start), self.pipelines[start.pipeline]
+            if op is tiles and scalars is not None:
+                made = first_tile_values(materializer, scalars, tiles)
+                bounds = first_tile_bounds(materializer, loop, tiles, made)
+                place_prologue_fill(materializer, start, pipeline, bounds, {}, made)
+            elif op is loop and scalars is None:
+                values = (loop.lower_bound, loop.upper_bound, loop.step)
+                bounds = [materializer.plain(value) for value in values]
+                is_first = is_first_tile(materializer, tiles, materializer.plain)
+                with materializer.only_where(is_first):
+                    place_prologue_fill(materializer, start, pipeline, bounds, {})
 
     def _start_branch(
         self, materializer: Materializer, starts: Sequence[PrologueFill], condition: SSAValue

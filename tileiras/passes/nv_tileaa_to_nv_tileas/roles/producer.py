@@ -17,7 +17,11 @@ from tileiras.dialects.nv_tileas import pipeline as pl
 from tileiras.dialects.nv_tileas.tcgen05 import ScalesLoadOp
 from tileiras.dialects.nv_tileas.warp_roles import PRODUCER
 from tileiras.errors import InternalError, required
-from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import is_at_start, one_time
+from tileiras.passes.nv_tileaa_to_nv_tileas.roles.place_prologue_fill import (
+    is_at_start,
+    is_first_tile,
+    one_time,
+)
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.producer_tensors import ProducerTensors
 from tileiras.passes.nv_tileaa_to_nv_tileas.roles.uniform_operands import (
     TRUE,
@@ -42,7 +46,7 @@ from tileiras.planning.operands.tma import (
     tile_bytes,
 )
 from tileiras.planning.operands.view_copy import view_chunks
-from tileiras.planning.schedule.prologue import PrologueFill
+from tileiras.planning.schedule.prologue import PrologueFill, tiles_around
 
 
 class ProducerBuilder(OpBuilder):
@@ -155,8 +159,7 @@ class ProducerBuilder(OpBuilder):
         arguments = source.args[1:] if isinstance(op, aa.ForOp) else source.args
         carried = [i for i, arg in enumerate(arguments) if self.kept.carries(arg)]
         operands = [self.values[value] for value in bounds]
-        for pipe in self._in_the_same_memory(op):
-            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
+        self._await_memory(op)
         self.uniform.compare(self, op, self.values)
         if self.brings_operands:
             self.uniform.exclude(self, self.plan.loads_of(op), self.values.__getitem__)
@@ -180,6 +183,19 @@ class ProducerBuilder(OpBuilder):
             types = [self.tensors.type_of(result) for result in results]
         copy = self.emit(type_of(op), operands, types, op.properties, [Region(block)])
         self._receive_needed(results, copy.results)
+
+    def _await_memory(self, loop: Operation) -> None:
+        """Waits until pipelines whose memory the loop's own have are empty, if they were in use."""
+        pipes = self._in_the_same_memory(loop)
+        start = next((start for start in self.starts if start.before is loop), None)
+        outer, waiting = self.block, Block()
+        is_conditional = bool(pipes) and start is not None and start.at_start
+        self.block = waiting if is_conditional else outer
+        for pipe in pipes:
+            self.emit(pl.ProducerTailOp, [pipe], (), {"handed_back": UnitAttr()})
+        self.block = outer
+        if is_conditional:
+            self.either(is_at_start(self, loop, self.values.__getitem__), Block(), waiting)
 
     def _in_the_same_memory(self, loop: Operation) -> list[SSAValue]:
         """Pipelines whose memory one of the loop's own has, filled by operations before it, or in
@@ -214,6 +230,9 @@ class ProducerBuilder(OpBuilder):
             until = self.emit(aa.SelectOp, [at_start, upper, lower], [upper.type]).results[0]
             bounds = [lower, until, step]
         operands = [self.pipelines[start.pipeline], *bounds]
+        if start.first_tile:
+            tiles = required(tiles_around(start.before), "a first tile is in no loop over tiles")
+            operands.append(is_first_tile(self, tiles, self.values.__getitem__))
         return self.emit(pl.ProducerSkipOp, operands, [bounds[0].type], stages).results[0]
 
     def _receive_needed(self, results: Sequence[SSAValue], made: Sequence[SSAValue]) -> None:

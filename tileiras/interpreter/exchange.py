@@ -2,6 +2,7 @@
 
 CTAs run one after another, by rank: the reader finds what those before it have sent. Who would wait
 for a later one would hang here, which is an error; so is what is read before it was waited for.
+Tiles that a CTA keeps are those it has written: reading others is an error as well.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.exchange import cluster_around
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array
-from tileiras.interpreter.state import BlockRun
+from tileiras.interpreter.state import BlockRun, scalar
 
 
 @dataclass
@@ -77,3 +78,34 @@ def _check_reader(run: BlockRun, exchange: Exchange, op: Operation) -> None:
     """Only one CTA gets the tiles."""
     if run.cluster_rank != exchange.source.reader.data:
         raise InterpreterError(f"CTA {run.cluster_rank} gets no tiles", op)
+
+
+def keep(run: BlockRun, op: aa.KeepTilesOp) -> list[Any]:
+    """Memory in which nothing has been written yet."""
+    kept: dict[int, Array] = {}
+    return [kept]
+
+
+def write_kept(run: BlockRun, op: aa.WriteKeptOp) -> list[Any]:
+    """Keeps a tile."""
+    number, kept = _kept_number(run, op)
+    kept[number] = run.value(op.value).copy()
+    return []
+
+
+def read_kept(run: BlockRun, op: aa.ReadKeptOp) -> list[Any]:
+    """The tile that was written last."""
+    number, kept = _kept_number(run, op)
+    if number not in kept:
+        raise InterpreterError(f"tile {number} is read before it is written", op)
+    return [kept[number]]
+
+
+def _kept_number(
+    run: BlockRun, op: aa.WriteKeptOp | aa.ReadKeptOp
+) -> tuple[int, dict[int, Array]]:
+    """The number of a tile, and all that are kept."""
+    number, made = scalar(run.value(op.index)), op.tiles.owner
+    if isinstance(made, aa.KeepTilesOp) and not 0 <= number < made.count.data:
+        raise InterpreterError(f"there is no tile {number}", op)
+    return number, run.value(op.tiles)

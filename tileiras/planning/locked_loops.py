@@ -118,7 +118,7 @@ def is_plain(op: Operation) -> bool:
     """Whether an operation waits for nobody, and may be put behind others that tokens allow."""
     if isinstance(op, Access):
         return op.ordering.data == MemoryOrdering.WEAK and view_type_of(op.view).sparse_dim is None
-    return not op.regions and (op.has_trait(Pure) or isinstance(op, _DONE))
+    return not op.regions and (op.has_trait(Pure) or isinstance(op, (*_DONE, aa.ReadKeptOp)))
 
 
 def carries_tokens(loop: aa.ForOp) -> bool:

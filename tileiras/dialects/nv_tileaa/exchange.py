@@ -9,15 +9,23 @@ Every CTA of the cluster performs `share_tiles` once and goes on when all have r
 reader is ready to get tiles. All but the reader perform `send_shared` once, and need not stay until
 their tiles have arrived. The reader, which may do other things meanwhile, stays until it has
 awaited them.
+
+And tiles that a CTA keeps for itself, by number:
+
+    %kept = keep_tiles {count = 16}                         tensor<1x1024xf32>
+    write_kept %kept[%i], %tile;  %again = read_kept %kept[%i]
+
+Every thread finds what it has written itself, so nobody waits.
 """
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.dialects.builtin import IntAttr, TensorType, i32
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    param_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -115,4 +123,68 @@ def _check_rank(op: Operation, rank: int) -> None:
         raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
 
 
+@irdl_attr_definition
+class KeptTilesType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileaa.kept_tiles<tensor>`: memory of a CTA for some tiles of one type."""
+
+    name = "nv_tileaa.kept_tiles"
+    tile: TensorType = param_def()
+
+
+@irdl_op_definition
+class KeepTilesOp(IRDLOperation):
+    """Memory for `count` tiles as long as the kernel runs; nobody knows what is in it."""
+
+    name = "nv_tileaa.keep_tiles"
+    count = prop_def(IntAttr)
+    result = result_def(KeptTilesType)
+
+    def accesses(self) -> "list[ReadKeptOp | WriteKeptOp]":
+        """The operations that read or write tiles."""
+        users = [use.operation for use in self.result.uses]
+        return [user for user in users if isinstance(user, ReadKeptOp | WriteKeptOp)]
+
+    def verify_(self) -> None:
+        """Tiles, at least one."""
+        if self.count.data < 1:
+            raise VerifyException(f"{self.name}: no tiles")
+
+
+@irdl_op_definition
+class WriteKeptOp(IRDLOperation):
+    """Tile `index` becomes `value`; an index beyond the count is undefined behaviour."""
+
+    name = "nv_tileaa.write_kept"
+    tiles = operand_def(KeptTilesType)
+    index = operand_def(i32)
+    value = operand_def(TensorType)
+
+    def verify_(self) -> None:
+        """A tile of the type that is kept."""
+        _check_kept(self, self.tiles.type, self.value.type)
+
+
+@irdl_op_definition
+class ReadKeptOp(IRDLOperation):
+    """Tile `index` as it was written last."""
+
+    name = "nv_tileaa.read_kept"
+    tiles = operand_def(KeptTilesType)
+    index = operand_def(i32)
+    result = result_def(TensorType)
+
+    def verify_(self) -> None:
+        """A tile of the type that is kept."""
+        _check_kept(self, self.tiles.type, self.result.type)
+
+
+def _check_kept(op: Operation, kept: Attribute, tile: Attribute) -> None:
+    """Tiles have one shape and element type; layouts may have been added since."""
+    if not isinstance(kept, KeptTilesType) or not isinstance(tile, TensorType):
+        raise VerifyException(f"{op.name}: expected a tile and the memory for it")
+    if (kept.tile.shape, kept.tile.element_type) != (tile.shape, tile.element_type):
+        raise VerifyException(f"{op.name}: the tile has another type")
+
+
+KEPT_OPS = (KeepTilesOp, WriteKeptOp, ReadKeptOp)
 EXCHANGE_OPS = (ShareTilesOp, SendSharedOp, AwaitSharedOp, ReadSharedOp)

@@ -29,6 +29,7 @@ from tileiras.planning.operands.tma import transparent_users, underneath
 from tileiras.planning.resources.smem import (
     ROUND_BYTES,
     calls_runtime,
+    kept_bytes,
     least_bytes,
     scratch_bytes,
 )
@@ -93,7 +94,7 @@ def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
     early = [(loop, find_pipelined_loads(loop)) for loop in loops]
     if not any(loads for _, loads in early) or any(calls_runtime(op) for op in func.walk()):
         return None
-    target = _beside_sent_tiles(func, target)
+    target = _beside_kept_tiles(func, _beside_sent_tiles(func, target))
     plan = plan_cta(func, target)
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
     in_stages = _read_in_stages((load for _, loads in early for load in loads), plan)
@@ -189,6 +190,16 @@ def _beside_sent_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
     shared = (op for op in func.walk() if isinstance(op, aa.ShareTilesOp))
     sent = func.cluster_size * sum(value_bytes(tile) for op in shared for tile in op.tiles)
     return replace(target, static_shared_limit=target.static_shared_limit - sent)
+
+
+def _beside_kept_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
+    """The target without the shared memory of tiles that every CTA keeps."""
+    kept = [op for op in func.walk() if isinstance(op, aa.KeepTilesOp)]
+    size = sum(kept_bytes(op) for op in kept)
+    if not size:
+        return target
+    limit, block = target.static_shared_limit - size, target.shared_memory_per_block - size
+    return replace(target, static_shared_limit=limit, shared_memory_per_block=block)
 
 
 def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:

@@ -1,0 +1,143 @@
+"""Sums that tile blocks with one lock add to: when a CTA may add up what several of them add first.
+
+    take %lock; %c = load %out[%i]; store %c + %x, %out[%i]; give %lock back
+
+Whoever comes to a lock first is nobody's promise, so neither is how such a sum is rounded. A CTA
+that runs several of the tile blocks adds up their `%x` in shared memory, tile by tile of a row, and
+takes the lock once for all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, TensorType, i32
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.traits import Pure
+
+from tileiras.dialects import nv_tileaa as aa
+from tileiras.dialects.cuda_tile.attributes import RoundingMode
+from tileiras.dialects.nv_tileaa.storage import value_bytes
+from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.planning.critical_sections import Place, constant_scalar, place_of_access
+
+if TYPE_CHECKING:
+    from tileiras.codegen.target import GpuTarget
+    from tileiras.planning.lock_sharers import LockSharers
+
+MOST_KEPT_BYTES = 128 << 10
+"""Policy: shared memory for the sums of a CTA: of rows of 16384 f32, two for each column."""
+LEAST_KEPT_BYTES = 16 << 10
+"""Policy: less of it is not worth a program of its own."""
+CTAS_OF_SM = 1
+"""Policy: CTAs of an SM that tile blocks are shared out among."""
+
+Update = aa.AddFOp | aa.AddIOp | aa.FmaOp
+
+
+@dataclass(frozen=True)
+class LockSum:
+    """A place of a section: what is loaded there, what is added, and what stores the sum."""
+
+    load: aa.TiledLoadOp
+    update: Update
+    store: aa.TiledStoreOp
+
+
+@dataclass(frozen=True)
+class LockSums:
+    """The sums of a section by place, `count` tiles of each in a CTA, of `ctas` CTAs."""
+
+    places: dict[Place, LockSum]
+    count: int
+    ctas: int
+
+
+def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
+    """The sums of a kernel whose tile blocks may be added up, None if its sections do more.
+
+    Rows are gone through from their first tile on, one after another; how many tiles there are is
+    known before anything is loaded.
+    """
+    loop = found.loop
+    if constant_scalar(loop.lower_bound) != 0 or constant_scalar(loop.step) != 1:
+        return None
+    end = loop.upper_bound
+    if end.type != i32 or not (isinstance(end, BlockArgument) or end.owner in found.shared):
+        return None
+    places: dict[Place, LockSum] = {}
+    for load in found.section.body:
+        if not isinstance(load, aa.TiledLoadOp):
+            continue
+        place, updated = place_of_access(load), _sum_at(load)
+        if place is None or updated is None or place in places:
+            return None
+        places[place] = updated
+    stores = [op for op in found.section.body if isinstance(op, aa.TiledStoreOp)]
+    if not places or len(stores) != len(places):
+        return None
+    if not all(_is_known(value, found) for value in _placing(found, places)):
+        return None
+    size = sum(value_bytes(each.load.result) for each in places.values())
+    room = min(MOST_KEPT_BYTES, target.static_shared_limit * 5 // 8)
+    if room < LEAST_KEPT_BYTES or room // size < 2:
+        return None
+    ctas = CTAS_OF_SM * target.performance.multiprocessors
+    return LockSums(places, room // size, ctas)
+
+
+def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]:
+    """What says where the lock and the sums lie."""
+    section = found.section
+    values = [value for inner in section.acquire.walk() for value in inner.operands]
+    values += [section.release.pointers, section.release.value]
+    for each in places.values():
+        values += [each.load.view, *each.load.indices, each.store.view, *each.store.indices]
+    return [value for value in values if not isinstance(value.type, MemTokenType)]
+
+
+def _is_known(value: SSAValue, found: LockSharers) -> bool:
+    """Whether a value is known before all tile blocks, or computed from the loop's counter."""
+    owner = value.owner
+    if isinstance(value, BlockArgument):
+        return value is found.loop.body.block.args[0] or isinstance(owner.parent_op(), aa.FuncOp)
+    if owner in found.shared or _is_within(owner, found.section.acquire):
+        return True
+    if owner.parent is not found.loop.body.block or not owner.has_trait(Pure):
+        return False
+    return all(_is_known(operand, found) for operand in owner.operands)
+
+
+def _is_within(op: Operation, outer: Operation) -> bool:
+    """Whether an operation stands in a region of another one."""
+    parent = op.parent_op()
+    while parent is not None and parent is not outer:
+        parent = parent.parent_op()
+    return parent is outer
+
+
+def _sum_at(load: aa.TiledLoadOp) -> LockSum | None:
+    """The sum that a load of a section begins: one addition, stored where it was loaded."""
+    update, type = _only_user(load.result), load.result.type
+    if not isinstance(update, Update) or not isinstance(type, TensorType):
+        return None
+    if isinstance(update, aa.FmaOp) and update.operands[2] is not load.result:
+        return None
+    if not isinstance(type.element_type, Float32Type | Float64Type | IntegerType):
+        return None
+    if not isinstance(update, aa.AddIOp):
+        if update.rounding_mode.data is not RoundingMode.NEAREST_EVEN or update.flush_to_zero:
+            return None
+    store = _only_user(update.results[0])
+    if not isinstance(store, aa.TiledStoreOp) or store.value is not update.results[0]:
+        return None
+    if place_of_access(store) != place_of_access(load) or store.parent is not load.parent:
+        return None
+    return LockSum(load, update, store)
+
+
+def _only_user(value: SSAValue) -> object:
+    """The one operation that uses a value, and uses it once."""
+    uses = list(value.uses)
+    return uses[0].operation if isinstance(value, OpResult) and len(uses) == 1 else None

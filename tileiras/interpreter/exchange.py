@@ -13,7 +13,6 @@ from typing import Any
 from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.exchange import cluster_around
 from tileiras.interpreter.errors import InterpreterError
 from tileiras.interpreter.formats import Array
 from tileiras.interpreter.state import BlockRun, scalar
@@ -28,11 +27,20 @@ class Exchange:
     source: aa.ShareTilesOp
     is_here: bool = False
 
+    def rank(self, run: BlockRun, member: int) -> int:
+        """The rank in the cluster of a member of this CTA's group."""
+        members = self.source.members
+        return run.cluster_rank // members * members + member
+
+    def is_reader(self, run: BlockRun) -> bool:
+        """Whether this CTA gets the tiles."""
+        return run.cluster_rank == self.rank(run, self.source.reader.data)
+
 
 def share(run: BlockRun, op: aa.ShareTilesOp) -> list[Any]:
     """The tiles as they are now; those of the reader are where they belong."""
     exchange = Exchange([tile.copy() for tile in run.values(op.tiles)], run.sent, op)
-    if run.cluster_rank == op.reader.data:
+    if exchange.is_reader(run):
         _arrive(run, exchange, op)
     return [exchange]
 
@@ -40,7 +48,7 @@ def share(run: BlockRun, op: aa.ShareTilesOp) -> list[Any]:
 def send(run: BlockRun, op: aa.SendSharedOp) -> list[Any]:
     """Keeps the tiles for the reader."""
     exchange: Exchange = run.value(op.exchange)
-    if run.cluster_rank == exchange.source.reader.data:
+    if exchange.is_reader(run):
         raise InterpreterError("the reader sends tiles to itself", op)
     _arrive(run, exchange, op)
     return []
@@ -58,7 +66,8 @@ def await_all(run: BlockRun, op: aa.AwaitSharedOp) -> list[Any]:
     """The reader goes on if all CTAs have sent their tiles."""
     exchange: Exchange = run.value(op.exchange)
     _check_reader(run, exchange, op)
-    for rank in range(cluster_around(op)):
+    for member in range(exchange.source.members):
+        rank = exchange.rank(run, member)
         if (exchange.source, rank) not in exchange.sent:
             raise InterpreterError(f"the tiles of CTA {rank} never arrive", op)
     exchange.is_here = True
@@ -71,12 +80,13 @@ def read(run: BlockRun, op: aa.ReadSharedOp) -> list[Any]:
     _check_reader(run, exchange, op)
     if not exchange.is_here:
         raise InterpreterError("a tile is read before it has arrived", op)
-    return [exchange.sent[exchange.source, op.rank.data][op.number.data]]
+    rank = exchange.rank(run, op.rank.data)
+    return [exchange.sent[exchange.source, rank][op.number.data]]
 
 
 def _check_reader(run: BlockRun, exchange: Exchange, op: Operation) -> None:
     """Only one CTA gets the tiles."""
-    if run.cluster_rank != exchange.source.reader.data:
+    if not exchange.is_reader(run):
         raise InterpreterError(f"CTA {run.cluster_rank} gets no tiles", op)
 
 

@@ -25,6 +25,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     param_def,
     prop_def,
     result_def,
@@ -58,12 +59,22 @@ def cluster_around(op: Operation) -> int:
 
 @irdl_op_definition
 class ShareTilesOp(IRDLOperation):
-    """This CTA's tiles, for CTA `reader` of the cluster, which is ready for them from here on."""
+    """This CTA's tiles, for CTA `reader` of the cluster, which is ready for them from here on.
+
+    With `group` so many CTAs whose ranks follow each other have a reader of their own: ranks are
+    those in the group.
+    """
 
     name = "nv_tileaa.share_tiles"
     tiles = var_operand_def(TensorType)
     reader = prop_def(IntAttr)
+    group = opt_prop_def(IntAttr)
     result = result_def(ExchangeType)
+
+    @property
+    def members(self) -> int:
+        """CTAs that have a reader in common."""
+        return cluster_around(self) if self.group is None else self.group.data
 
     def reads(self, number: int) -> "list[ReadSharedOp]":
         """The operations that read tile `number` of any CTA."""
@@ -76,7 +87,9 @@ class ShareTilesOp(IRDLOperation):
             raise VerifyException(f"{self.name}: no tiles")
         if cluster_around(self) == 1:
             raise VerifyException(f"{self.name}: the cluster has one CTA")
-        _check_rank(self, self.reader.data)
+        if self.members < 2 or cluster_around(self) % self.members:
+            raise VerifyException(f"{self.name}: a cluster has no groups of {self.members} CTAs")
+        _check_rank(self, self.reader.data, self.members)
 
 
 @irdl_op_definition
@@ -112,14 +125,14 @@ class ReadSharedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: expected the result of share_tiles")
         if not 0 <= self.number.data < len(sent.tiles):
             raise VerifyException(f"{self.name}: there is no tile {self.number.data}")
-        _check_rank(self, self.rank.data)
+        _check_rank(self, self.rank.data, sent.members)
         if sent.tiles[self.number.data].type != self.result.type:
             raise VerifyException(f"{self.name}: the tile has another type")
 
 
-def _check_rank(op: Operation, rank: int) -> None:
+def _check_rank(op: Operation, rank: int, count: int) -> None:
     """A CTA that there is."""
-    if not 0 <= rank < cluster_around(op):
+    if not 0 <= rank < count:
         raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
 
 

@@ -54,6 +54,11 @@ MANY = 7
 CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
 (decision 0071 has a table).
 """
+HALVED = (1, 2)
+"""Policy: half as many times the number of SMs: with more tile blocks than the first, not all of
+their clusters find room at once, up to the second the halves of clusters do, so each has a tile
+block.
+"""
 MANY_OF_COLUMNS = 2
 """Policy: so many quarters of the number of SMs are enough tile blocks, where columns are divided:
 128 of them keep memory busy (decision 0078 has a table).
@@ -169,7 +174,8 @@ def _divide(func: aa.FuncOp, found: Divided, size: int, multiprocessors: int) ->
     elif isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
-        divide(found, size, MANY * multiprocessors // 2)
+        halves = range(*(half * multiprocessors // 2 + 1 for half in HALVED))
+        divide(found, size, MANY * multiprocessors // 2, halves)
 
 
 __all__ = ["SplitReductionsPass"]

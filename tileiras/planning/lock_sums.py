@@ -51,7 +51,13 @@ class LockSums:
 
     places: dict[Place, LockSum]
     count: int
-    ctas: int
+    ctas_of_sm: int
+    multiprocessors: int
+
+    @property
+    def ctas(self) -> int:
+        """CTAs that find room on the GPU."""
+        return self.ctas_of_sm * self.multiprocessors
 
 
 def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
@@ -80,11 +86,10 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
     if not all(_is_known(value, found) for value in _placing(found, places)):
         return None
     size = sum(value_bytes(each.load.result) for each in places.values())
-    room = min(MOST_KEPT_BYTES, target.static_shared_limit * 5 // 8)
+    room = min(MOST_KEPT_BYTES, target.shared_memory_of_each(CTAS_OF_SM) * 5 // 8)
     if room < LEAST_KEPT_BYTES or room // size < 2:
         return None
-    ctas = CTAS_OF_SM * target.performance.multiprocessors
-    return LockSums(places, room // size, ctas)
+    return LockSums(places, room // size, CTAS_OF_SM, target.performance.multiprocessors)
 
 
 def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]:

@@ -63,6 +63,8 @@ class JoinLockSharersPass(IrPass):
             sums = find_lock_sums(found, ctx.require_target())
             join_sharers(func, found, sums)
             func.properties["lock_sharers"] = IntegerAttr(found.together, i32)
+            if sums is not None:
+                func.properties["sharer_ctas"] = IntegerAttr(sums.ctas_of_sm, i32)
             ctx.remarks.add(_remark(func, found.together, sums))
 
 
@@ -76,7 +78,7 @@ def _remark(func: aa.FuncOp, together: int, sums: LockSums | None) -> Remark:
     said = f"a CTA runs {together} tile blocks that take the same lock, once for all of them"
     if sums is not None:
         said = (
-            f"{sums.ctas} CTAs run the tile blocks, {together} at once, and add up {sums.count} "
+            f"{sums.ctas_of_sm} CTAs on each SM run the tile blocks, {together} at once, and add up {sums.count} "
             "tiles of a row before they take the lock"
         )
     return remark_about(func, JoinLockSharersPass.name, "LockSharers", said)

@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import IntAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 from tileiras.planning.critical_sections import place_of_access
+from tileiras.planning.locked_loops import free_accesses
 
 if TYPE_CHECKING:
     from tileiras.planning.critical_sections import Place
@@ -33,7 +34,8 @@ class KeptSums:
 class SharerBodies(ScalarBuilder):
     """The operations of tile blocks side by side, whose `numbers` along the axis are given.
 
-    `sums`: the first iterations of the loop with the lock add to what the CTA keeps, without it.
+    Loads that need not follow earlier iterations of the loop without the lock follow what comes
+    before the loop. `sums`: the first iterations of the loop with the lock add to what the CTA keeps, without it.
     """
 
     def __init__(
@@ -43,10 +45,12 @@ class SharerBodies(ScalarBuilder):
         self.found = found
         self.numbers = range(len(numbers))
         self.sums = sums
+        self.free = free_accesses(found.loop, found.accesses()) if sums is not None else frozenset()
         self.common: dict[SSAValue, SSAValue] = {}
         self.own: list[dict[SSAValue, SSAValue]] = [{} for _ in numbers]
         self.held: dict[Place, SSAValue] = {}
         self.loaded: dict[Place, SSAValue] = {}
+        self.before_loop: SSAValue | None = None
         from tileiras.planning.lock_sharers import is_number
 
         func = found.loop.parent_op()
@@ -93,7 +97,10 @@ class SharerBodies(ScalarBuilder):
 
     def _clone(self, op: Operation, index: int = 0) -> Operation:
         inside = dict.fromkeys(value for inner in op.walk() for value in inner.operands)
-        made = op.clone({value: self._value(value, index) for value in inside})
+        values = {value: self._value(value, index) for value in inside}
+        if self.before_loop is not None and isinstance(op, aa.TiledLoadOp) and op in self.free:
+            values[_token(op)] = self.before_loop
+        made = op.clone(values)
         self.block.add_op(made)
         return made
 
@@ -105,7 +112,12 @@ class SharerBodies(ScalarBuilder):
             self._loop(loop, loop.init_values, self._locked)
             return
         middle = self.sums.middle
+        tokens = [self._value(v) for v in loop.init_values if isinstance(v.type, MemTokenType)]
+        self.before_loop = self.emit(
+            aa.JoinMemTokensOp, list(dict.fromkeys(tokens)), [MEM_TOKEN]
+        ).results[0]
         self._loop(loop, loop.init_values, self._kept, upper=middle)
+        self.before_loop = None
         self._loop(loop, loop.results, self._locked, lower=middle)
 
     def _plain(self, loop: aa.ForOp) -> None:

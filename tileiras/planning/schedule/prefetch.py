@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IntegerAttr, TensorType
+from xdsl.ir import Operation, SSAValue
 
 from tileiras.analysis.persistent import walks_over_blocks
 from tileiras.analysis.register_pressure import block_pressure
@@ -97,6 +99,7 @@ def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
     target = _beside_kept_tiles(func, _beside_sent_tiles(func, target))
     plan = plan_cta(func, target)
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
+    early = [(loop, [] if _leaves_memory(loop, loads) else loads) for loop, loads in early]
     in_stages = _read_in_stages((load for _, loads in early for load in loads), plan)
     least = max((least_bytes(op) for op in func.walk()), default=0)
     resident = plan_resident_tiles(early, 32 * plan.num_warps, least, target)
@@ -195,11 +198,12 @@ def _beside_sent_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
 def _beside_kept_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
     """The target without the shared memory of tiles that every CTA keeps."""
     kept = [op for op in func.walk() if isinstance(op, aa.KeepTilesOp)]
-    size = sum(kept_bytes(op) for op in kept)
-    if not size:
+    if not kept:
         return target
-    limit, block = target.static_shared_limit - size, target.shared_memory_per_block - size
-    return replace(target, static_shared_limit=limit, shared_memory_per_block=block)
+    size = sum(kept_bytes(op) for op in kept)
+    ctas = func.sharer_ctas.value.data if isinstance(func.sharer_ctas, IntegerAttr) else 1
+    limit = target.shared_memory_of_each(ctas) - size
+    return replace(target, static_shared_limit=limit)
 
 
 def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
@@ -216,6 +220,20 @@ def _can_copy(load: PipelinedLoad, plan: CtaPlan) -> bool:
     bits = storage_bits(view_type_of(load.op.view).memref.element_type)
     access = plan_view_access(load.op.view, plan.num_warps)
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
+
+
+def value_elements(value: SSAValue) -> int:
+    """Elements of a tile, 1 for a scalar."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+
+
+def _leaves_memory(loop: aa.ForOp, loads: Sequence[PipelinedLoad]) -> bool:
+    """Whether loops in a loop load tiles, and this one single elements: a thread has a cell for
+    each, as of tiles, and the inner loops need the memory.
+    """
+    inner = [op for op in loop.body.block.ops if isinstance(op, aa.ForOp)]
+    has_tiles = any(isinstance(op, aa.TiledLoadOp) for each in inner for op in each.walk())
+    return has_tiles and all(value_elements(load.op.result) == 1 for load in loads)
 
 
 def _read_in_stages(loads: Iterable[PipelinedLoad], plan: CtaPlan) -> dict[Operation, None]:
@@ -289,6 +307,8 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
     if func.apart is not None:
         return 1
+    if isinstance(func.sharer_ctas, IntegerAttr):
+        return min(ctas, func.sharer_ctas.value.data)
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)
@@ -330,6 +350,8 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
 def _smem_estimate(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> SmemEstimate:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     target, ctas = plan.target, _ctas(func, loop, plan)
+    if func.sharer_ctas is not None:
+        return SmemEstimate(target.static_shared_limit - taken, ctas)
     if not _is_asked_for(func) and (walks_over_blocks(loop) or _has_warps_beside(loop, plan)):
         return SmemEstimate(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)

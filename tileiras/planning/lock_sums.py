@@ -10,6 +10,7 @@ takes the lock once for all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, TensorType, i32
@@ -33,6 +34,8 @@ LEAST_KEPT_BYTES = 16 << 10
 CTAS_OF_SM = 1
 """Policy: CTAs of an SM that tile blocks are shared out among."""
 
+LEAST_ELEMENTS = 256
+"""Fixed: of a tile of which no two lanes of a warp have the same, 8 of 16 bits each."""
 Update = aa.AddFOp | aa.AddIOp | aa.FmaOp
 
 
@@ -85,11 +88,18 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
         return None
     if not all(_is_known(value, found) for value in _placing(found, places)):
         return None
+    if any(_elements(each.load.result) < LEAST_ELEMENTS for each in places.values()):
+        return None
     size = sum(value_bytes(each.load.result) for each in places.values())
     room = min(MOST_KEPT_BYTES, target.shared_memory_of_each(CTAS_OF_SM) * 5 // 8)
     if room < LEAST_KEPT_BYTES or room // size < 2:
         return None
     return LockSums(places, room // size, CTAS_OF_SM, target.performance.multiprocessors)
+
+
+def _elements(value: SSAValue) -> int:
+    """Elements of a tile."""
+    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
 
 
 def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]:

@@ -111,9 +111,7 @@ def read_kept(run: BlockRun, op: aa.ReadKeptOp) -> list[Any]:
     return [kept[number]]
 
 
-def _kept_number(
-    run: BlockRun, op: aa.WriteKeptOp | aa.ReadKeptOp
-) -> tuple[int, dict[int, Array]]:
+def _kept_number(run: BlockRun, op: aa.WriteKeptOp | aa.ReadKeptOp) -> tuple[int, dict[int, Array]]:
     """The number of a tile, and all that are kept."""
     number, made = scalar(run.value(op.index)), op.tiles.owner
     if isinstance(made, aa.KeepTilesOp) and not 0 <= number < made.count.data:

@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, TensorType, i32
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
@@ -141,15 +141,20 @@ def _sum_at(load: aa.TiledLoadOp) -> LockSum | None:
         return None
     if not isinstance(type.element_type, Float32Type | Float64Type | IntegerType):
         return None
-    if not isinstance(update, aa.AddIOp):
-        if update.rounding_mode.data is not RoundingMode.NEAREST_EVEN or update.flush_to_zero:
-            return None
+    if not isinstance(update, aa.AddIOp) and not _is_plain_sum(update):
+        return None
     store = _only_user(update.results[0])
     if not isinstance(store, aa.TiledStoreOp) or store.value is not update.results[0]:
         return None
     if place_of_access(store) != place_of_access(load) or store.parent is not load.parent:
         return None
     return LockSum(load, update, store)
+
+
+def _is_plain_sum(update: aa.AddFOp | aa.FmaOp) -> bool:
+    """Whether numbers are rounded to the nearest, and small ones stay."""
+    is_nearest = update.rounding_mode.data is RoundingMode.NEAREST_EVEN
+    return is_nearest and update.flush_to_zero is None
 
 
 def _only_user(value: SSAValue) -> object:

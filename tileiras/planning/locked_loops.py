@@ -39,7 +39,7 @@ MOST_WORDS = 32768
 MOST_WORDS_SIDE_BY_SIDE = 49152
 """Policy: the same for tile blocks side by side, of which an SM has one CTA: three quarters."""
 MOST_WORDS_BESIDE_SUMS = 24576
-"""Policy: the same for all CTAs of an SM that keep sums, which seldom take the lock in this loop."""
+"""Policy: the same for all CTAs of an SM that keep sums: they seldom take the lock there."""
 Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 

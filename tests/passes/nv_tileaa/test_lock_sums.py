@@ -56,7 +56,11 @@ def test_sums_are_those_of_the_kernel_as_it_was(text: str, rows: int):
     text = of_rows(text, rows)
     joined = behind(text, PASS)
     assert kept(joined)
-    for module in (parse_text(text, "kernel.mlir"), joined, behind(text, "convert-tileaa-to-tileas")):
+    for module in (
+        parse_text(text, "kernel.mlir"),
+        joined,
+        behind(text, "convert-tileaa-to-tileas"),
+    ):
         case = LockedLoopCase(0, TILES, rows, WIDE)
         run_entry(module, None, case.arguments(), case.grid)
         case.check(text)
@@ -118,7 +122,9 @@ def test_errors_do_not_grow():
 
 CHANGES = {
     "a difference": {"addf %there, %mine": "subf %there, %mine"},
-    "a sum that is rounded to zero": {"addf %there, %mine :": "addf %there, %mine rounding<zero> :"},
+    "a sum that is rounded to zero": {
+        "addf %there, %mine :": "addf %there, %mine rounding<zero> :"
+    },
     "twice what is there": {"addf %there, %mine": "addf %there, %there"},
     "rows that start later": {"in (%c0 to": "in (%c1 to"},
     "small tiles": {f"1x{WIDE}": "1x128"},

@@ -54,9 +54,9 @@ class FuncOp(IRDLOperation):
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends; or as one tile of
     twice the "rows". `lock_sharers`: the tile blocks that one CTA may run side by side, as they
-    take the same lock; `sharer_ctas`: so many of these CTAs an SM holds, among which all tile blocks
-    are shared out. `apart`: each CTA has an SM for itself, so that those of a cluster do not
-    share one.
+    take the same lock. `sharer_ctas`: so many of these CTAs an SM holds, and all tile blocks are
+    shared out among those that all SMs hold. `apart`: each CTA has an SM for itself, so that those
+    of a cluster do not share one.
     """
 
     name = "nv_tileaa.func"

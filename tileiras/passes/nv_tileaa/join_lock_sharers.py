@@ -78,7 +78,7 @@ def _remark(func: aa.FuncOp, together: int, sums: LockSums | None) -> Remark:
     said = f"a CTA runs {together} tile blocks that take the same lock, once for all of them"
     if sums is not None:
         said = (
-            f"{sums.ctas_of_sm} CTAs on each SM run the tile blocks, {together} at once, and add up {sums.count} "
-            "tiles of a row before they take the lock"
+            f"CTAs that find room at once run the tile blocks, {together} side by side, and add up "
+            f"{sums.count} tiles of a row before they take the lock"
         )
     return remark_about(func, JoinLockSharersPass.name, "LockSharers", said)

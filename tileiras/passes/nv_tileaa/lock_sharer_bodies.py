@@ -34,8 +34,8 @@ class KeptSums:
 class SharerBodies(ScalarBuilder):
     """The operations of tile blocks side by side, whose `numbers` along the axis are given.
 
-    Loads that need not follow earlier iterations of the loop without the lock follow what comes
-    before the loop. `sums`: the first iterations of the loop with the lock add to what the CTA keeps, without it.
+    With `sums` the first iterations of the loop with the lock do without it, and add to what the
+    CTA keeps. Loads there that need not follow earlier iterations follow what comes before them.
     """
 
     def __init__(

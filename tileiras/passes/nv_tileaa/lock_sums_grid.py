@@ -167,7 +167,7 @@ class _Section:
             load = self._access(each.load, [], taken)
             read = [kept.tiles[place], self.iteration.counter]
             mine = grid.emit(aa.ReadKeptOp, read, [tile]).results[0]
-            properties = {k: v for k, v in each.update.properties.items()}
+            properties = dict(each.update.properties)
             sum_class = aa.AddIOp if isinstance(each.update, aa.AddIOp) else aa.AddFOp
             total = grid.emit(sum_class, [load.results[0], mine], [tile], properties).results[0]
             store = self._access(each.store, [total], load.results[1])

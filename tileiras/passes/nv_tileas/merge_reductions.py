@@ -1,7 +1,7 @@
 """Reductions beside each other that go through shared memory: threads meet once for all of them.
 
-    %a = reduce %x dim 1 {..}                  %a, %b = reduce %x, %y dim 1 {.. ; ..}
-    %b = reduce %y dim 1 {..}           ->
+%a = reduce %x dim 1 {..}                  %a, %b = reduce %x, %y dim 1 {.. ; ..}
+%b = reduce %y dim 1 {..}           ->
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]
 def _is_known(value: SSAValue, found: LockSharers) -> bool:
     """Whether a value is known before all tile blocks, or computed from the loop's counter."""
     owner = value.owner
-    if isinstance(value, BlockArgument):
+    if not isinstance(owner, Operation):
         return value is found.loop.body.block.args[0] or isinstance(owner.parent_op(), aa.FuncOp)
     if owner in found.shared or _is_within(owner, found.section.acquire):
         return True

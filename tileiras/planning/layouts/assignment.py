@@ -209,7 +209,8 @@ class LayoutAssigner:
 
     def _assign_write_kept(self, op: aa.WriteKeptOp) -> None:
         """As it will be read."""
-        reads = [a for a in op.tiles.owner.accesses() if isinstance(a, aa.ReadKeptOp)]
+        users = [use.operation for use in op.tiles.uses]
+        reads = [user for user in users if isinstance(user, aa.ReadKeptOp)]
         layout = self._writer.settled(reads[0].result if reads else op.value)
         self._writer.take(op, [(op.value, layout)])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, TensorType, i32
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
@@ -21,7 +21,13 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.nv_tileaa.storage import value_bytes
 from tileiras.dialects.nv_tileaa.types import MemTokenType
-from tileiras.planning.critical_sections import Place, constant_scalar, place_of_access
+from tileiras.dialects.nv_tileaa.views import memref_of
+from tileiras.planning.critical_sections import (
+    Place,
+    constant_scalar,
+    place_of_access,
+    root_pointer,
+)
 
 if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
@@ -88,6 +94,8 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
         return None
     if not all(_is_known(value, found) for value in _placing(found, places)):
         return None
+    if not _may_start_again(found):
+        return None
     if any(_elements(each.load.result) < LEAST_ELEMENTS for each in places.values()):
         return None
     size = sum(value_bytes(each.load.result) for each in places.values())
@@ -100,6 +108,50 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
 def _elements(value: SSAValue) -> int:
     """Elements of a tile."""
     return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+
+
+def _may_start_again(found: LockSharers) -> bool:
+    """Whether what comes before the loop may be done again behind what an iteration has stored.
+
+    It only loads, and the first iteration's stores follow none of its loads: so the two are of
+    different arrays, or the program has a race with itself.
+    """
+    func, stores = found.loop.parent_op(), [op for op in found.before if _is_store(op)]
+    others = [op for op in func.walk() if op.parent_op() is not found.loop] if func else []
+    outside = [op for op in others if not _is_within(op, found.loop)]
+    if any(map(_is_store, outside)):
+        return False
+    loads = [op for op in outside if isinstance(op, aa.TiledLoadOp)]
+    written = {root_pointer(memref_of(op.view).base) for op in stores}
+    read = {root_pointer(memref_of(op.view).base) for op in loads}
+    if written & read or not all(isinstance(root, BlockArgument) for root in written | read):
+        return False
+    return not any(_follows_loads(op.token, found.loop) for op in stores)
+
+
+def _is_store(op: Operation) -> TypeGuard[aa.TiledStoreOp]:
+    return isinstance(op, aa.TiledStoreOp)
+
+
+def _follows_loads(token: SSAValue | None, loop: aa.ForOp) -> bool:
+    """Whether a token of the loop's first iteration comes from more than nothing before it."""
+    pending: list[SSAValue] = [token] if token is not None else []
+    seen: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(value, BlockArgument) and owner is loop.body.block:
+            pending.append(loop.init_values[value.index - 1])
+        elif isinstance(owner, Operation) and owner.parent is loop.body.block:
+            pending += [v for v in owner.operands if isinstance(v.type, MemTokenType)]
+        elif isinstance(owner, aa.JoinMemTokensOp):
+            pending += owner.operands
+        elif not isinstance(owner, aa.CreateMemTokenOp):
+            return True
+    return False
 
 
 def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]:

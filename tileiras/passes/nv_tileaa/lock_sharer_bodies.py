@@ -25,17 +25,19 @@ PASS_NAME = "join-lock-sharers"
 
 @dataclass(frozen=True)
 class KeptSums:
-    """Where a CTA keeps sums: the memory of each place, and the iteration behind the last one."""
+    """Where a CTA keeps sums: the memory of each place, and from which iteration to which."""
 
     tiles: dict[Place, SSAValue]
-    middle: SSAValue
+    lower: SSAValue
+    upper: SSAValue
 
 
 class SharerBodies(ScalarBuilder):
     """The operations of tile blocks side by side, whose `numbers` along the axis are given.
 
-    With `sums` the first iterations of the loop with the lock do without it, and add to what the
-    CTA keeps. Loads there that need not follow earlier iterations follow what comes before them.
+    With `sums` some iterations of the loop with the lock do without it, and add to what the CTA
+    keeps; others are left out. Loads there that need not follow earlier iterations follow what
+    comes before them.
     """
 
     def __init__(
@@ -107,18 +109,17 @@ class SharerBodies(ScalarBuilder):
     # loops
 
     def _locked_loop(self, loop: aa.ForOp) -> None:
-        """The loop with the lock; what is kept comes first, in a loop without."""
+        """The loop with the lock; or its iterations of which sums are kept, without it."""
         if self.sums is None:
             self._loop(loop, loop.init_values, self._locked)
             return
-        middle = self.sums.middle
         tokens = [self._value(v) for v in loop.init_values if isinstance(v.type, MemTokenType)]
         self.before_loop = self.emit(
             aa.JoinMemTokensOp, list(dict.fromkeys(tokens)), [MEM_TOKEN]
         ).results[0]
-        self._loop(loop, loop.init_values, self._kept, upper=middle)
+        lower, upper = self.sums.lower, self.sums.upper
+        self._loop(loop, loop.init_values, self._kept, lower=lower, upper=upper)
         self.before_loop = None
-        self._loop(loop, loop.results, self._locked, lower=middle)
 
     def _plain(self, loop: aa.ForOp) -> None:
         """The body of a loop in which nobody waits."""
@@ -244,7 +245,8 @@ class SharerBodies(ScalarBuilder):
         """Reads or writes what the CTA keeps of a place, in the loop's iteration."""
         if self.sums is None:
             raise InternalError("nothing is kept", where=PASS_NAME)
-        tiles, number = self.sums.tiles[place], self.common[self.found.loop.body.block.args[0]]
+        tiles, counter = self.sums.tiles[place], self.common[self.found.loop.body.block.args[0]]
+        number = self.binary(aa.SubIOp, counter, self.sums.lower)
         self.own[index][op.result_token] = token
         if isinstance(op, aa.TiledStoreOp):
             self.emit(aa.WriteKeptOp, [tiles, number, self.held[place]])

@@ -69,10 +69,10 @@ class SharerGrid(ScalarBuilder):
         for op in self.ops:
             bodies.add(op)
 
-    def several(self, first: SSAValue, step: SSAValue) -> list[SSAValue]:
-        """The numbers of as many tile blocks as run side by side, from the first one on."""
+    def several(self, first: SSAValue, step: SSAValue, count: int) -> list[SSAValue]:
+        """The numbers of so many tile blocks, from the first one on."""
         numbers = [first]
-        while len(numbers) < self.found.together:
+        while len(numbers) < count:
             numbers.append(self.binary(aa.AddIOp, numbers[-1], step))
         return numbers
 
@@ -106,7 +106,7 @@ class _JoinedGrid(SharerGrid):
         outer, self.block = self.block, Block()
         chunk = self.quotient(number, divisor)
         before = self.scaled(self.binary(aa.MulIOp, chunk, divisor), together - 1)
-        self.bodies(self.several(self.binary(aa.AddIOp, number, before), divisor))
+        self.bodies(self.several(self.binary(aa.AddIOp, number, before), divisor, together))
         joined, self.block = self.block, Block()
         alone = self.binary(aa.AddIOp, number, self.scaled(first, together - 1))
         with self.only_where(self.less(alone, count)):

@@ -41,8 +41,9 @@ class SummedGrid(SharerGrid):
     """As many CTAs as find room; each adds up what its tile blocks add, and then takes the lock.
 
     CTA c of m runs tile blocks c, c + m, c + 2 m ..; m is a multiple of what numbers are divided
-    by, so all of them have the lock of tile block c. The first tiles of a row are kept, as many as
-    there is memory for. A CTA with one tile block keeps nothing.
+    by, so all of them have the lock of tile block c. There are no more CTAs than have as many tile
+    blocks as run side by side: others would only wait for the lock. A row of more tiles than there is memory for
+    is gone through in parts, with all that comes before the loop done again.
     """
 
     def __init__(self, func: aa.FuncOp, found: LockSharers, sums: LockSums):
@@ -56,31 +57,58 @@ class SummedGrid(SharerGrid):
         count = self.place(aa.GetNumProgramsOp, self.found.axis)
         one = self.integer(1, i32)
         shares = self.quotient(self.integer(self.sums.ctas, i32), divisor)
+        enough = self._turns_of(count, self.scaled(divisor, self.found.together))
+        shares = self._choice(self.less(enough, shares), enough, shares)
         shares = self._choice(self.less(shares, one), one, shares)
         step = self.binary(aa.MulIOp, shares, divisor)
         with self.only_where(self.less(number, step)):
-            self._cta(number, count, step, one)
+            turns = self._turns_of(self.binary(aa.SubIOp, count, number), step)
+            tiles, length, most = self._keep(), self._length(), self.integer(self.sums.count, i32)
+            has_none = self.less(length, one)
+            parts = self._turns_of(self._choice(has_none, one, length), most)
+            with self._loop(self.integer(0, i32), parts, one, self._token()) as part:
+                lower = self.scaled(part.counter, self.sums.count)
+                self._part(part, self._kept(tiles, lower, length), number, step, turns)
 
-    def _cta(self, number: SSAValue, count: SSAValue, step: SSAValue, one: SSAValue) -> None:
-        """All that one CTA does."""
-        together = self.found.together
-        left = self.binary(aa.SubIOp, self.binary(aa.SubIOp, count, number), one)
-        turns = self.binary(aa.AddIOp, self.quotient(left, step), one)
-        kept = self._keep(turns, one)
+    def _turns_of(self, count: SSAValue, step: SSAValue) -> SSAValue:
+        """How many steps there are to a number above zero."""
+        one = self.integer(1, i32)
+        steps = self.quotient(self.binary(aa.SubIOp, count, one), step)
+        return self.binary(aa.AddIOp, steps, one)
+
+    def _part(
+        self, part: _Iteration, kept: KeptSums, number: SSAValue, step: SSAValue, turns: SSAValue
+    ) -> None:
+        """What one CTA does for some tiles of its rows: of four tile blocks, of two, of one."""
         self._start(kept)
-        groups = self.quotient(turns, self.integer(together, i32))
-        zero = self.integer(0, i32)
-        token = self.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
-        with self._loop(zero, groups, one, token) as several:
-            first = self.binary(aa.MulIOp, several.counter, self.scaled(step, together))
-            numbers = self.several(self.binary(aa.AddIOp, number, first), step)
-            self._turn(several, numbers, kept)
-        with self._loop(self.scaled(groups, together), turns, one, several.token) as rest:
-            alone = self.binary(aa.MulIOp, rest.counter, step)
-            self._turn(rest, [self.binary(aa.AddIOp, number, alone)], kept)
-        loop = self.found.loop
-        with self._loop(loop.lower_bound, kept.middle, loop.step, rest.token) as last:
+        begin, token = self.integer(0, i32), part.token
+        size = self.found.together
+        while size:
+            with self._loop(*self._turns(begin, turns, size), token) as several:
+                begins = self.binary(aa.MulIOp, several.counter, step)
+                numbers = self.several(self.binary(aa.AddIOp, number, begins), step, size)
+                self._turn(several, numbers, kept)
+            begin, token = self._whole(turns, size), several.token
+            size //= 2
+        with self._loop(kept.lower, kept.upper, self.found.loop.step, token) as last:
             last.token = _Section(self, last).add(self.found, self.sums, kept)
+        part.token = last.token
+
+    def _turns(
+        self, begin: SSAValue, turns: SSAValue, size: int
+    ) -> tuple[SSAValue, SSAValue, SSAValue]:
+        """The bounds of a loop over so many tile blocks at a time."""
+        return begin, self._whole(turns, size), self.integer(size, i32)
+
+    def _whole(self, turns: SSAValue, size: int) -> SSAValue:
+        """As many tile blocks as are a multiple of a size."""
+        if size == 1:
+            return turns
+        return self.scaled(self.quotient(turns, self.integer(size, i32)), size)
+
+    def _token(self) -> SSAValue:
+        """A token that follows nothing."""
+        return self.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
 
     @contextmanager
     def _loop(
@@ -110,31 +138,39 @@ class SummedGrid(SharerGrid):
         """One value where a condition holds, else another one."""
         return self.emit(aa.SelectOp, [condition, value, other], [value.type]).results[0]
 
-    def _keep(self, turns: SSAValue, one: SSAValue) -> KeptSums:
-        """Memory for sums, and how many tiles of a row lie there: none for one tile block."""
-        end, most = self.found.loop.upper_bound, self.integer(self.sums.count, i32)
-        properties = {
-            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
-            "signedness": SignednessAttr(Signedness.SIGNED),
-        }
-        is_short = self.emit(aa.CmpIOp, [end, most], [i1], properties).results[0]
-        fit = self._choice(is_short, end, most)
-        middle = self._choice(self.less(one, turns), fit, self.found.loop.lower_bound)
+    def _keep(self) -> dict[Place, SSAValue]:
+        """Memory for the sums of each place."""
         count = {"count": IntAttr(self.sums.count)}
         tiles: dict[Place, SSAValue] = {}
         for place, each in self.sums.places.items():
             type = KeptTilesType(_tile_type(each))
             tiles[place] = self.emit(aa.KeepTilesOp, (), [type], count).results[0]
-        return KeptSums(tiles, middle)
+        return tiles
+
+    def _length(self) -> SSAValue:
+        """The tiles of a row."""
+        end, zero = self.found.loop.upper_bound, self.integer(0, i32)
+        properties = {
+            "comparison_predicate": ComparisonPredicateAttr(ComparisonPredicate.LESS_THAN),
+            "signedness": SignednessAttr(Signedness.SIGNED),
+        }
+        has_some = self.emit(aa.CmpIOp, [zero, end], [i1], properties).results[0]
+        return self._choice(has_some, end, zero)
+
+    def _kept(self, tiles: dict[Place, SSAValue], lower: SSAValue, length: SSAValue) -> KeptSums:
+        """The part of a row that begins with a tile: up to its end, or as there is memory for."""
+        left = self.binary(aa.SubIOp, length, lower)
+        most = self.integer(self.sums.count, i32)
+        own = self._choice(self.less(left, most), left, most)
+        return KeptSums(tiles, lower, self.binary(aa.AddIOp, lower, own))
 
     def _start(self, kept: KeptSums) -> None:
         """Sums start as what changes nothing: -0.0, or 0."""
-        loop = self.found.loop
-        token = self.emit(aa.CreateMemTokenOp, (), [MEM_TOKEN]).results[0]
-        with self._loop(loop.lower_bound, kept.middle, loop.step, token) as each:
+        with self._loop(kept.lower, kept.upper, self.found.loop.step, self._token()) as each:
+            number = self.binary(aa.SubIOp, each.counter, kept.lower)
             for place, tiles in kept.tiles.items():
                 nothing = self._nothing(_tile_type(self.sums.places[place]))
-                self.emit(aa.WriteKeptOp, [tiles, each.counter, nothing])
+                self.emit(aa.WriteKeptOp, [tiles, number, nothing])
 
     def _nothing(self, type: TensorType) -> SSAValue:
         """A tile of what changes no sum."""
@@ -165,7 +201,8 @@ class _Section:
         for place, each in sums.places.items():
             tile = _tile_type(each)
             load = self._access(each.load, [], taken)
-            read = [kept.tiles[place], self.iteration.counter]
+            number = grid.binary(aa.SubIOp, self.iteration.counter, kept.lower)
+            read = [kept.tiles[place], number]
             mine = grid.emit(aa.ReadKeptOp, read, [tile]).results[0]
             properties = dict(each.update.properties)
             sum_class = aa.AddIOp if isinstance(each.update, aa.AddIOp) else aa.AddFOp

@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, TypeGuard
 
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType, TensorType, i32
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    TensorType,
+    i32,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
@@ -37,11 +44,14 @@ MOST_KEPT_BYTES = 128 << 10
 """Policy: shared memory for the sums of a CTA: of rows of 16384 f32, two for each column."""
 LEAST_KEPT_BYTES = 16 << 10
 """Policy: less of it is not worth a program of its own."""
+MOST_ROWS = 64
+"""Policy: tile blocks of a CTA of which single elements are kept between parts of their rows."""
 CTAS_OF_SM = 1
 """Policy: CTAs of an SM that tile blocks are shared out among."""
 
 LEAST_ELEMENTS = 256
 """Fixed: of a tile of which no two lanes of a warp have the same, 8 of 16 bits each."""
+_NUMBERS = (IntegerType, AnyFloat)
 Update = aa.AddFOp | aa.AddIOp | aa.FmaOp
 
 
@@ -55,6 +65,16 @@ class LockSum:
 
 
 @dataclass(frozen=True)
+class RowValues:
+    """What the loop needs of the operations before it: single elements that are `kept`, and what is
+    computed `again` from them and from the number of the tile block.
+    """
+
+    kept: tuple[SSAValue, ...]
+    again: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
 class LockSums:
     """The sums of a section by place, `count` tiles of each in a CTA, of `ctas` CTAs."""
 
@@ -62,6 +82,7 @@ class LockSums:
     count: int
     ctas_of_sm: int
     multiprocessors: int
+    rows: RowValues
 
     @property
     def ctas(self) -> int:
@@ -102,12 +123,64 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
     room = min(MOST_KEPT_BYTES, target.shared_memory_of_each(CTAS_OF_SM) * 5 // 8)
     if room < LEAST_KEPT_BYTES or room // size < 2:
         return None
-    return LockSums(places, room // size, CTAS_OF_SM, target.performance.multiprocessors)
+    rows = _row_values(found)
+    if rows is None:
+        return None
+    multiprocessors = target.performance.multiprocessors
+    return LockSums(places, room // size, CTAS_OF_SM, multiprocessors, rows)
 
 
 def _elements(value: SSAValue) -> int:
     """Elements of a tile."""
     return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+
+
+def _row_values(found: LockSharers) -> RowValues | None:
+    """What is kept of a row between parts of it, None where that is more than single elements."""
+    kept: dict[SSAValue, None] = {}
+    again: dict[Operation, None] = {}
+    inside = set(found.loop.walk())
+    pending = [v for op in inside for v in op.operands if not isinstance(v.type, MemTokenType)]
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        is_known = not isinstance(owner, Operation) or owner in inside or owner in again
+        if is_known or value in kept or _is_free(value, found):
+            continue
+        is_single = _elements(value) == 1 and isinstance(_element_type(value), _NUMBERS)
+        if is_single and not _is_made(value, found):
+            kept[value] = None
+            continue
+        if owner.regions or not owner.has_trait(Pure):
+            return None
+        again[owner] = None
+        pending += owner.operands
+    func = found.loop.parent_op()
+    order = [op for op in func.walk() if op in again] if func is not None else []
+    return RowValues(tuple(kept), tuple(order))
+
+
+def _is_free(value: SSAValue, found: LockSharers) -> bool:
+    """Whether a value is there for all tile blocks, or is the number of one."""
+    from tileiras.planning.lock_sharers import is_number
+
+    owner = value.owner
+    return not isinstance(owner, Operation) or owner in found.shared or is_number(owner, found.axis)
+
+
+def _is_made(value: SSAValue, found: LockSharers) -> bool:
+    """Whether a value follows from the number of the tile block, without memory."""
+    owner = value.owner
+    if _is_free(value, found) or not isinstance(owner, Operation):
+        return True
+    if owner.regions or not owner.has_trait(Pure):
+        return False
+    return all(_is_made(operand, found) for operand in owner.operands)
+
+
+def _element_type(value: SSAValue) -> Attribute:
+    """The type of a scalar, or of a tile's elements."""
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def _may_start_again(found: LockSharers) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntAttr
+from xdsl.dialects.builtin import IntAttr, TensorType, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tileiras.dialects import nv_tileaa as aa
@@ -60,6 +60,34 @@ class SharerBodies(ScalarBuilder):
             if is_number(op, found.axis):
                 for own, number in zip(self.own, numbers, strict=True):
                     own[op.results[0]] = number
+
+    def follow(self, ops: Sequence[Operation], token: SSAValue) -> None:
+        """Has what follows some operations follow a token instead: they have been done before."""
+        values = [value for op in ops for value in op.results]
+        self.common.update((v, token) for v in values if isinstance(v.type, MemTokenType))
+
+    def keep(self, value: SSAValue, tiles: SSAValue, number: SSAValue) -> None:
+        """Writes a single element of each of the tile blocks to memory, from a number on."""
+        for index in self.numbers:
+            mine = self._value(value, index)
+            if not isinstance(mine.type, TensorType):
+                mine = self.emit(aa.SplatOp, [mine], [TensorType(mine.type, [1])]).results[0]
+            self.emit(aa.WriteKeptOp, [tiles, self._after(number, index), mine])
+
+    def recall(self, value: SSAValue, tiles: SSAValue, number: SSAValue) -> None:
+        """Reads what `keep` has written."""
+        is_tile = isinstance(value.type, TensorType)
+        type = value.type if is_tile else TensorType(value.type, [1])
+        for index in self.numbers:
+            operands = [tiles, self._after(number, index)]
+            mine = self.emit(aa.ReadKeptOp, operands, [type]).results[0]
+            if not is_tile:
+                mine = self.emit(aa.UnsplatOp, [mine], [value.type]).results[0]
+            self.own[index][value] = mine
+
+    def _after(self, number: SSAValue, index: int) -> SSAValue:
+        """A number so much further."""
+        return self.binary(aa.AddIOp, number, self.integer(index, i32)) if index else number
 
     def add(self, op: Operation) -> None:
         """An operation of each of the tile blocks; one for all where they do the same."""

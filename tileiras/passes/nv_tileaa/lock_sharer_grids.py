@@ -16,7 +16,7 @@ from tileiras.dialects.cuda_tile.attributes import (
     Signedness,
     SignednessAttr,
 )
-from tileiras.passes.nv_tileaa.lock_sharer_bodies import KeptSums, SharerBodies
+from tileiras.passes.nv_tileaa.lock_sharer_bodies import SharerBodies
 from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class SharerGrid(ScalarBuilder):
         """Appends what takes the place of the body."""
         raise NotImplementedError
 
-    def bodies(self, numbers: list[SSAValue], sums: KeptSums | None = None) -> None:
+    def bodies(self, numbers: list[SSAValue]) -> None:
         """What tile blocks with these numbers do side by side; appended to the block."""
-        bodies = SharerBodies(self.found, numbers, sums)
+        bodies = SharerBodies(self.found, numbers)
         bodies.block = self.block
         for op in self.ops:
             bodies.add(op)

@@ -22,11 +22,11 @@ from tileiras.dialects.nv_tileaa.exchange import KeptTilesType
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
-from tileiras.passes.nv_tileaa.lock_sharer_bodies import PASS_NAME, KeptSums
+from tileiras.passes.nv_tileaa.lock_sharer_bodies import PASS_NAME, KeptSums, SharerBodies
 from tileiras.passes.nv_tileaa.lock_sharer_grids import SharerGrid
 from tileiras.planning.critical_sections import Place
 from tileiras.planning.lock_sharers import LockSharers
-from tileiras.planning.lock_sums import LockSum, LockSums
+from tileiras.planning.lock_sums import MOST_ROWS, LockSum, LockSums
 
 
 @dataclass
@@ -37,13 +37,26 @@ class _Iteration:
     token: SSAValue
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The memory of a CTA: for sums, by place; for single elements of tile blocks, by value."""
+
+    sums: dict[Place, SSAValue]
+    rows: dict[SSAValue, SSAValue]
+
+
+_Blocks = tuple[SSAValue, SSAValue, SSAValue]
+"""The first one of some tile blocks, the step to the next one, and how many there are."""
+
+
 class SummedGrid(SharerGrid):
     """As many CTAs as find room; each adds up what its tile blocks add, and then takes the lock.
 
     CTA c of m runs tile blocks c, c + m, c + 2 m ..; m is a multiple of what numbers are divided
     by, so all of them have the lock of tile block c. There are no more CTAs than have as many tile
-    blocks as run side by side: others would only wait for the lock. A row of more tiles than there is memory for
-    is gone through in parts, with all that comes before the loop done again.
+    blocks as run side by side: others would only wait for the lock. A row of more tiles than there
+    is memory for is gone through in parts; what comes before the loop is done in the first one, and
+    single elements that the loop needs of it are kept.
     """
 
     def __init__(self, func: aa.FuncOp, found: LockSharers, sums: LockSums):
@@ -63,12 +76,27 @@ class SummedGrid(SharerGrid):
         step = self.binary(aa.MulIOp, shares, divisor)
         with self.only_where(self.less(number, step)):
             turns = self._turns_of(self.binary(aa.SubIOp, count, number), step)
-            tiles, length, most = self._keep(), self._length(), self.integer(self.sums.count, i32)
-            has_none = self.less(length, one)
-            parts = self._turns_of(self._choice(has_none, one, length), most)
-            with self._loop(self.integer(0, i32), parts, one, self._token()) as part:
-                lower = self.scaled(part.counter, self.sums.count)
-                self._part(part, self._kept(tiles, lower, length), number, step, turns)
+            rows = self.integer(MOST_ROWS, i32)
+            kept, length = self._keep(), self._length()
+            zero, rounds = self.integer(0, i32), self._turns_of(turns, rows)
+            with self._loop(zero, rounds, one, self._token()) as each:
+                begin = self.scaled(each.counter, MOST_ROWS)
+                left = self.binary(aa.SubIOp, turns, begin)
+                own = self._choice(self.less(left, rows), left, rows)
+                first = self.binary(aa.AddIOp, number, self.binary(aa.MulIOp, begin, step))
+                each.token = self._rows(each.token, kept, length, (first, step, own))
+
+    def _rows(self, token: SSAValue, kept: _Kept, length: SSAValue, blocks: _Blocks) -> SSAValue:
+        """What one CTA does for some tile blocks: the first part of their rows, and the others."""
+        one, most = self.integer(1, i32), self.integer(self.sums.count, i32)
+        sums = self._sums(kept, self.found.loop.lower_bound, length)
+        token = self._part(token, sums, blocks, kept.rows, is_first=True)
+        parts = self._turns_of(self._choice(self.less(length, one), one, length), most)
+        with self._loop(one, parts, one, token) as part:
+            lower = self.scaled(part.counter, self.sums.count)
+            sums = self._sums(kept, lower, length)
+            part.token = self._part(part.token, sums, blocks, kept.rows, is_first=False)
+        return part.token
 
     def _turns_of(self, count: SSAValue, step: SSAValue) -> SSAValue:
         """How many steps there are to a number above zero."""
@@ -77,22 +105,41 @@ class SummedGrid(SharerGrid):
         return self.binary(aa.AddIOp, steps, one)
 
     def _part(
-        self, part: _Iteration, kept: KeptSums, number: SSAValue, step: SSAValue, turns: SSAValue
-    ) -> None:
-        """What one CTA does for some tiles of its rows: of four tile blocks, of two, of one."""
-        self._start(kept)
-        begin, token = self.integer(0, i32), part.token
-        size = self.found.together
+        self,
+        token: SSAValue,
+        sums: KeptSums,
+        blocks: _Blocks,
+        rows: dict[SSAValue, SSAValue],
+        is_first: bool,
+    ) -> SSAValue:
+        """Some tiles of the rows of tile blocks: of four at a time, of two, of one.
+
+        Returns the token behind what they add under the lock.
+        """
+        self._start(sums)
+        number, step, turns = blocks
+        begin, size = self.integer(0, i32), self.found.together
         while size:
             with self._loop(*self._turns(begin, turns, size), token) as several:
                 begins = self.binary(aa.MulIOp, several.counter, step)
                 numbers = self.several(self.binary(aa.AddIOp, number, begins), step, size)
-                self._turn(several, numbers, kept)
+                before = self.block.last_op
+                bodies = SharerBodies(self.found, numbers, sums)
+                bodies.block = self.block
+                if not is_first:
+                    bodies.follow(self.ops, several.token)
+                for value, tiles in rows.items() if not is_first else ():
+                    bodies.recall(value, tiles, several.counter)
+                for op in self.ops if is_first else (*self.sums.rows.again, self.found.loop):
+                    bodies.add(op)
+                for value, tiles in rows.items() if is_first else ():
+                    bodies.keep(value, tiles, several.counter)
+                several.token = self._behind(several.token, before)
             begin, token = self._whole(turns, size), several.token
             size //= 2
-        with self._loop(kept.lower, kept.upper, self.found.loop.step, token) as last:
-            last.token = _Section(self, last).add(self.found, self.sums, kept)
-        part.token = last.token
+        with self._loop(sums.lower, sums.upper, self.found.loop.step, token) as last:
+            last.token = _Section(self, last).add(self.found, self.sums, sums)
+        return last.token
 
     def _turns(
         self, begin: SSAValue, turns: SSAValue, size: int
@@ -123,29 +170,34 @@ class SummedGrid(SharerGrid):
         operands = [lower, upper, step, token]
         iteration.token = self.emit(aa.ForOp, operands, [token.type], {}, [Region(body)]).results[0]
 
-    def _turn(self, iteration: _Iteration, numbers: list[SSAValue], kept: KeptSums) -> None:
-        """Tile blocks side by side; the token follows all that they do."""
-        before = self.block.last_op
-        self.bodies(numbers, kept)
+    def _behind(self, token: SSAValue, before: Operation | None) -> SSAValue:
+        """A token that follows all that stands behind an operation of the block."""
         op = before.next_op if before is not None else self.block.first_op
-        tokens = [iteration.token]
+        tokens = [token]
         while op is not None:
             tokens += [value for value in op.results if isinstance(value.type, MemTokenType)]
             op = op.next_op
-        iteration.token = self.emit(aa.JoinMemTokensOp, tokens, [MEM_TOKEN]).results[0]
+        return self.emit(aa.JoinMemTokensOp, tokens, [MEM_TOKEN]).results[0]
 
     def _choice(self, condition: SSAValue, value: SSAValue, other: SSAValue) -> SSAValue:
         """One value where a condition holds, else another one."""
         return self.emit(aa.SelectOp, [condition, value, other], [value.type]).results[0]
 
-    def _keep(self) -> dict[Place, SSAValue]:
-        """Memory for the sums of each place."""
-        count = {"count": IntAttr(self.sums.count)}
+    def _keep(self) -> _Kept:
+        """Memory for the sums of each place, and for single elements of each tile block."""
         tiles: dict[Place, SSAValue] = {}
         for place, each in self.sums.places.items():
-            type = KeptTilesType(_tile_type(each))
-            tiles[place] = self.emit(aa.KeepTilesOp, (), [type], count).results[0]
-        return tiles
+            tiles[place] = self._memory(_tile_type(each), self.sums.count)
+        rows: dict[SSAValue, SSAValue] = {}
+        for value in self.sums.rows.kept:
+            type = value.type if isinstance(value.type, TensorType) else TensorType(value.type, [1])
+            rows[value] = self._memory(type, MOST_ROWS)
+        return _Kept(tiles, rows)
+
+    def _memory(self, type: TensorType, count: int) -> SSAValue:
+        """Memory for so many tiles."""
+        properties = {"count": IntAttr(count)}
+        return self.emit(aa.KeepTilesOp, (), [KeptTilesType(type)], properties).results[0]
 
     def _length(self) -> SSAValue:
         """The tiles of a row."""
@@ -157,12 +209,12 @@ class SummedGrid(SharerGrid):
         has_some = self.emit(aa.CmpIOp, [zero, end], [i1], properties).results[0]
         return self._choice(has_some, end, zero)
 
-    def _kept(self, tiles: dict[Place, SSAValue], lower: SSAValue, length: SSAValue) -> KeptSums:
+    def _sums(self, kept: _Kept, lower: SSAValue, length: SSAValue) -> KeptSums:
         """The part of a row that begins with a tile: up to its end, or as there is memory for."""
         left = self.binary(aa.SubIOp, length, lower)
         most = self.integer(self.sums.count, i32)
         own = self._choice(self.less(left, most), left, most)
-        return KeptSums(tiles, lower, self.binary(aa.AddIOp, lower, own))
+        return KeptSums(kept.sums, lower, self.binary(aa.AddIOp, lower, own))
 
     def _start(self, kept: KeptSums) -> None:
         """Sums start as what changes nothing: -0.0, or 0."""

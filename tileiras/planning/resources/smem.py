@@ -105,7 +105,8 @@ def sent_bytes(op: aa.ShareTilesOp, warps: int, ctas: int) -> int:
 def kept_bytes(op: aa.KeepTilesOp) -> int:
     """Shared memory for tiles that a CTA keeps."""
     tile = op.result.type.tile
-    return op.count.data * prod(tile.get_shape()) * storage_bytes(tile.element_type)
+    copies = MAX_WARPS if prod(tile.get_shape()) == 1 else 1
+    return op.count.data * copies * prod(tile.get_shape()) * storage_bytes(tile.element_type)
 
 
 def calls_runtime(op: Operation) -> bool:

@@ -144,8 +144,9 @@ def _row_values(found: LockSharers) -> RowValues | None:
     while pending:
         value = pending.pop()
         owner = value.owner
-        is_known = not isinstance(owner, Operation) or owner in inside or owner in again
-        if is_known or value in kept or _is_free(value, found):
+        if not isinstance(owner, Operation) or owner in inside or owner in again:
+            continue
+        if value in kept or _is_free(value, found):
             continue
         is_single = _elements(value) == 1 and isinstance(_element_type(value), _NUMBERS)
         if is_single and not _is_made(value, found):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i1, i32
@@ -36,7 +37,7 @@ def join_sharers(func: aa.FuncOp, found: LockSharers, sums: LockSums | None) -> 
     SummedGrid(func, found, sums).run()
 
 
-class SharerGrid(ScalarBuilder):
+class SharerGrid(ScalarBuilder, ABC):
     """A kernel whose CTAs run several of its tile blocks, or none."""
 
     def __init__(self, func: aa.FuncOp, found: LockSharers):
@@ -58,9 +59,9 @@ class SharerGrid(ScalarBuilder):
             op.detach()
             op.erase()
 
+    @abstractmethod
     def build(self) -> None:
         """Appends what takes the place of the body."""
-        raise NotImplementedError
 
     def bodies(self, numbers: list[SSAValue]) -> None:
         """What tile blocks with these numbers do side by side; appended to the block."""
@@ -97,6 +98,7 @@ class _JoinedGrid(SharerGrid):
     """Two versions: for several tile blocks, and for one of those that are left."""
 
     def build(self) -> None:
+        """Appends both."""
         together, divisor = self.found.together, self.divisor()
         number = self.place(aa.GetProgramIdOp, self.found.axis)
         count = self.place(aa.GetNumProgramsOp, self.found.axis)

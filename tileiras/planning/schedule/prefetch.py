@@ -64,6 +64,8 @@ PERSISTENT_CTAS = 2
 """Policy: tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
+ROUNDS_BESIDE_KEPT = 8 * 1024
+"""Policy: shared memory for changes of layout, beside what CTAs keep."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
 BYTES_DOWN_COLUMNS = 48 * 1024
@@ -202,7 +204,7 @@ def _beside_kept_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
         return target
     size = sum(kept_bytes(op) for op in kept)
     ctas = func.sharer_ctas.value.data if isinstance(func.sharer_ctas, IntegerAttr) else 1
-    limit = target.shared_memory_of_each(ctas) - size
+    limit = target.shared_memory_of_each(ctas) - size - ROUNDS_BESIDE_KEPT
     return replace(target, static_shared_limit=limit)
 
 

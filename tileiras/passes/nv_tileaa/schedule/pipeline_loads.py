@@ -204,7 +204,7 @@ class _PipelinedLoop(ScalarBuilder):
         return buffer
 
     def _span(self, resident: ResidentBuffer) -> _Span | None:
-        """What the circular buffer has room for, and what there is beyond; None in the first loop."""
+        """What the buffer has room for, and what is beyond; None in the first loop."""
         loop, type = self.loop, self.loop.step.type
         if resident.number not in self.resident_buffers or not isinstance(type, IntegerType):
             return None

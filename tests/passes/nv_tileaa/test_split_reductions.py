@@ -105,7 +105,7 @@ def test_ptx_of_large_grids_has_no_race_and_the_same_sums(blocks: int):
 @pytest.fixture
 def halved_clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every grid is one of which the halves of clusters find room."""
-    monkeypatch.setattr(split_reductions, "HALVED", (0, 2))
+    monkeypatch.setattr(split_reductions, "HALVED", (0, 100))
     for made in (stages, ptx_of):
         made.cache_clear()
     yield

@@ -54,10 +54,9 @@ MANY = 7
 CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
 (decision 0071 has a table).
 """
-HALVED = (1, 2)
-"""Policy: half as many times the number of SMs: with more tile blocks than the first, not all of
-their clusters find room at once, up to the second the halves of clusters do, so each has a tile
-block.
+HALVED = (60, 98)
+"""Policy: tile blocks in percent of the number of SMs, of which not all clusters find room at once,
+but half as many do: then half of a cluster has a tile block (decision 0082 has a table).
 """
 MANY_OF_COLUMNS = 2
 """Policy: so many quarters of the number of SMs are enough tile blocks, where columns are divided:
@@ -174,7 +173,7 @@ def _divide(func: aa.FuncOp, found: Divided, size: int, multiprocessors: int) ->
     elif isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
-        halves = range(*(half * multiprocessors // 2 + 1 for half in HALVED))
+        halves = range(*(share * multiprocessors // 100 for share in HALVED))
         divide(found, size, MANY * multiprocessors // 2, halves)
 
 

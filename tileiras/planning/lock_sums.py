@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from tileiras.codegen.target import GpuTarget
     from tileiras.planning.lock_sharers import LockSharers
 
-MOST_KEPT_BYTES = 40 << 10
-"""Policy: shared memory for the sums of a CTA, five tiles of 1024 with two each: the L1 cache has
+MOST_KEPT_BYTES = 32 << 10
+"""Policy: shared memory for the sums of a CTA, four tiles of 1024 with two each: the L1 cache has
 what is left. Decision 0082 has a table.
 """
 LEAST_KEPT_BYTES = 16 << 10

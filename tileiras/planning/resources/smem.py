@@ -8,8 +8,6 @@ thread finds out and tells the others.
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
@@ -100,13 +98,6 @@ def sent_bytes(op: aa.ShareTilesOp, warps: int, ctas: int) -> int:
         element = tile.type.element_type if isinstance(tile.type, TensorType) else tile.type
         cells += -(-registers * storage_bytes(element) // CELL_BYTES)
     return cells * CELL_BYTES * WARP_THREADS * warps * ctas
-
-
-def kept_bytes(op: aa.KeepTilesOp) -> int:
-    """Shared memory for tiles that a CTA keeps."""
-    tile = op.result.type.tile
-    copies = MAX_WARPS if prod(tile.get_shape()) == 1 else 1
-    return op.count.data * copies * prod(tile.get_shape()) * storage_bytes(tile.element_type)
 
 
 def calls_runtime(op: Operation) -> bool:

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.analysis.persistent import walks_over_blocks
 from tileiras.analysis.register_pressure import block_pressure
@@ -31,7 +29,6 @@ from tileiras.planning.operands.tma import transparent_users, underneath
 from tileiras.planning.resources.smem import (
     ROUND_BYTES,
     calls_runtime,
-    kept_bytes,
     least_bytes,
     scratch_bytes,
 )
@@ -64,8 +61,6 @@ PERSISTENT_CTAS = 2
 """Policy: tile blocks of a persistent kernel for which an SM has room, unless `occupancy` says it.
 
 Memory has to be kept busy by one of them: often there are no more of them than SMs."""
-ROUNDS_BESIDE_KEPT = 8 * 1024
-"""Policy: shared memory for changes of layout, beside what CTAs keep."""
 CTAS_DOWN_COLUMNS = 2
 """Policy: the same for loops that reduce columns: there are as many as tiles of columns."""
 BYTES_DOWN_COLUMNS = 48 * 1024
@@ -91,17 +86,20 @@ class PrefetchPlan:
 
 
 def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
-    """The loads of a kernel that start in earlier iterations; None if no load could."""
-    if not target.has(Feature.CP_ASYNC):
+    """The loads of a kernel that start in earlier iterations; None if no load could.
+
+    CTAs that keep sums for their tile blocks (`sharer_ctas`) read each row twice: they get no
+    stages, and L1 has the memory (decision 0082).
+    """
+    if not target.has(Feature.CP_ASYNC) or func.sharer_ctas is not None:
         return None
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     early = [(loop, find_pipelined_loads(loop)) for loop in loops]
     if not any(loads for _, loads in early) or any(calls_runtime(op) for op in func.walk()):
         return None
-    target = _beside_kept_tiles(func, _beside_sent_tiles(func, target))
+    target = _beside_sent_tiles(func, target)
     plan = plan_cta(func, target)
     early = [(loop, [load for load in loads if _can_copy(load, plan)]) for loop, loads in early]
-    early = [(loop, [] if _leaves_memory(loop, loads) else loads) for loop, loads in early]
     in_stages = _read_in_stages((load for _, loads in early for load in loads), plan)
     least = max((least_bytes(op) for op in func.walk()), default=0)
     resident = plan_resident_tiles(early, 32 * plan.num_warps, least, target)
@@ -197,17 +195,6 @@ def _beside_sent_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
     return replace(target, static_shared_limit=target.static_shared_limit - sent)
 
 
-def _beside_kept_tiles(func: aa.FuncOp, target: GpuTarget) -> GpuTarget:
-    """The target without the shared memory of tiles that every CTA keeps."""
-    kept = [op for op in func.walk() if isinstance(op, aa.KeepTilesOp)]
-    if not kept:
-        return target
-    size = sum(kept_bytes(op) for op in kept)
-    ctas = func.sharer_ctas.value.data if isinstance(func.sharer_ctas, IntegerAttr) else 1
-    limit = target.shared_memory_of_each(ctas) - size - ROUNDS_BESIDE_KEPT
-    return replace(target, static_shared_limit=limit)
-
-
 def _taken_around(loop: aa.ForOp, taken: dict[Operation, int]) -> int:
     """Shared memory that loops around this one have taken; loops side by side use the same."""
     total, parent = 0, loop.parent_op()
@@ -222,20 +209,6 @@ def _can_copy(load: PipelinedLoad, plan: CtaPlan) -> bool:
     bits = storage_bits(view_type_of(load.op.view).memref.element_type)
     access = plan_view_access(load.op.view, plan.num_warps)
     return bits >= 8 and access.vector * bits >= LEAST_COPY_BITS
-
-
-def value_elements(value: SSAValue) -> int:
-    """Elements of a tile, 1 for a scalar."""
-    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
-
-
-def _leaves_memory(loop: aa.ForOp, loads: Sequence[PipelinedLoad]) -> bool:
-    """Whether loops in a loop load tiles, and this one single elements: a thread has a cell for
-    each, as of tiles, and the inner loops need the memory.
-    """
-    inner = [op for op in loop.body.block.ops if isinstance(op, aa.ForOp)]
-    has_tiles = any(isinstance(op, aa.TiledLoadOp) for each in inner for op in each.walk())
-    return has_tiles and all(value_elements(load.op.result) == 1 for load in loads)
 
 
 def _read_in_stages(loads: Iterable[PipelinedLoad], plan: CtaPlan) -> dict[Operation, None]:
@@ -309,8 +282,6 @@ def _ctas(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, ignored: Iterable[Oper
     ctas = max(1, min(ctas, target.registers_per_sm // (threads * registers)))
     if func.apart is not None:
         return 1
-    if isinstance(func.sharer_ctas, IntegerAttr):
-        return min(ctas, func.sharer_ctas.value.data)
     occupancy = integer_hint(func, "occupancy")
     if occupancy is not None and occupancy > 0:
         return min(ctas, occupancy)
@@ -352,8 +323,6 @@ def _is_asked_for(func: aa.FuncOp) -> bool:
 def _smem_estimate(func: aa.FuncOp, loop: aa.ForOp, plan: CtaPlan, taken: int) -> SmemEstimate:
     """Shared memory that loads may take, and how many tile blocks share an SM."""
     target, ctas = plan.target, _ctas(func, loop, plan)
-    if func.sharer_ctas is not None:
-        return SmemEstimate(target.static_shared_limit - taken, ctas)
     if not _is_asked_for(func) and (walks_over_blocks(loop) or _has_warps_beside(loop, plan)):
         return SmemEstimate(target.shared_memory_of_each(ctas) - taken, 1)
     half = target.shared_memory_per_sm // (2 * ctas)

@@ -92,7 +92,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     ),
     "debug_values": (aa.DebugValueOp,),
     "exchange": EXCHANGE_OPS,
-    "kept_tiles": KEPT_OPS,
+    "kept_memory": KEPT_OPS,
     "fma_dot": (tas.FmaDotOp,),
     "mma_dot": (tas.MmaDotOp, tas.MmaScaledDotOp),
     "row_stores": (tas.StoreRowsOp,),

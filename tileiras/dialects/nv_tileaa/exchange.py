@@ -137,10 +137,10 @@ def _check_rank(op: Operation, rank: int, count: int) -> None:
 
 
 @irdl_attr_definition
-class KeptTilesType(ParametrizedAttribute, TypeAttribute):
-    """`!nv_tileaa.kept_tiles<tensor>`: memory of a CTA for some tiles of one type."""
+class KeptMemoryType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileaa.kept_memory<tensor>`: memory of a CTA for some tiles of one type."""
 
-    name = "nv_tileaa.kept_tiles"
+    name = "nv_tileaa.kept_memory"
     tile: TensorType = param_def()
 
 
@@ -150,7 +150,7 @@ class KeepTilesOp(IRDLOperation):
 
     name = "nv_tileaa.keep_tiles"
     count = prop_def(IntAttr)
-    result = result_def(KeptTilesType)
+    result = result_def(KeptMemoryType)
 
     def accesses(self) -> "list[ReadKeptOp | WriteKeptOp]":
         """The operations that read or write tiles."""
@@ -168,7 +168,7 @@ class WriteKeptOp(IRDLOperation):
     """Tile `index` becomes `value`; an index beyond the count is undefined behaviour."""
 
     name = "nv_tileaa.write_kept"
-    tiles = operand_def(KeptTilesType)
+    tiles = operand_def(KeptMemoryType)
     index = operand_def(i32)
     value = operand_def(TensorType)
 
@@ -182,7 +182,7 @@ class ReadKeptOp(IRDLOperation):
     """Tile `index` as it was written last."""
 
     name = "nv_tileaa.read_kept"
-    tiles = operand_def(KeptTilesType)
+    tiles = operand_def(KeptMemoryType)
     index = operand_def(i32)
     result = result_def(TensorType)
 
@@ -193,7 +193,7 @@ class ReadKeptOp(IRDLOperation):
 
 def _check_kept(op: Operation, kept: Attribute, tile: Attribute) -> None:
     """Tiles have one shape and element type; layouts may have been added since."""
-    if not isinstance(kept, KeptTilesType) or not isinstance(tile, TensorType):
+    if not isinstance(kept, KeptMemoryType) or not isinstance(tile, TensorType):
         raise VerifyException(f"{op.name}: expected a tile and the memory for it")
     if (kept.tile.shape, kept.tile.element_type) != (tile.shape, tile.element_type):
         raise VerifyException(f"{op.name}: the tile has another type")

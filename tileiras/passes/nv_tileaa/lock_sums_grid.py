@@ -18,7 +18,7 @@ from tileiras.dialects.cuda_tile.attributes import (
 )
 from tileiras.dialects.cuda_tile.constants import DenseAttr
 from tileiras.dialects.cuda_tile.types import TileType
-from tileiras.dialects.nv_tileaa.exchange import KeptTilesType
+from tileiras.dialects.nv_tileaa.exchange import KeptMemoryType
 from tileiras.dialects.nv_tileaa.storage import storage_bits
 from tileiras.dialects.nv_tileaa.types import MEM_TOKEN, MemTokenType
 from tileiras.errors import InternalError
@@ -197,7 +197,7 @@ class SummedGrid(SharerGrid):
     def _memory(self, type: TensorType, count: int) -> SSAValue:
         """Memory for so many tiles."""
         properties = {"count": IntAttr(count)}
-        return self.emit(aa.KeepTilesOp, (), [KeptTilesType(type)], properties).results[0]
+        return self.emit(aa.KeepTilesOp, (), [KeptMemoryType(type)], properties).results[0]
 
     def _length(self) -> SSAValue:
         """The tiles of a row."""

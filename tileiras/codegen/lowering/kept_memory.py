@@ -59,7 +59,7 @@ def lower_write(ctx: KernelLowering, op: aa.WriteKeptOp) -> None:
 def lower_read(ctx: KernelLowering, op: aa.ReadKeptOp) -> None:
     """A thread's elements out of its cells."""
     if not isinstance(op.result.type, TensorType):
-        raise InternalError("what is kept is no tile", where="kept_tiles")
+        raise InternalError("what is kept is no tile", where="kept_memory")
     b, place = ctx.b, _place(ctx, op)
     element = register_type(op.result.type.element_type)
     stored = memory_element(element)
@@ -105,7 +105,7 @@ def _place(ctx: KernelLowering, op: aa.WriteKeptOp | aa.ReadKeptOp) -> SSAValue:
     """The thread's first cell of a tile."""
     kept: Operation | object = op.tiles.owner
     if not isinstance(kept, aa.KeepTilesOp):
-        raise InternalError("tiles are kept nowhere", where="kept_tiles")
+        raise InternalError("tiles are kept nowhere", where="kept_memory")
     offset = ctx.b.mul(ctx.value(op.index), ctx.b.i32(_tile_bytes(ctx, kept)))
     return ctx.b.gep(ctx.value(op.tiles), ctx.b.zext(offset, i64))
 

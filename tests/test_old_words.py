@@ -14,7 +14,7 @@ PAGES = [
     *(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"),
 ]
 NEVER = (
-    *("head_start", "early_loads", "start_loads", "finish_loads", "kept_memory", "operand_slots"),
+    *("head_start", "early_loads", "start_loads", "finish_loads", "kept_tiles", "operand_slots"),
     *("slot_tiles", "turned_tile", "turned_words", "other_way_round", "share_out", "may_talk"),
     *("longest_first", "pair_tile_blocks", "join_tiles", "store_agent", "product_agent"),
     *("transpose_agent", "hopper_plan", "would_pair", "is_promoted", "twins", "wish", "placer"),

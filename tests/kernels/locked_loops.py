@@ -68,6 +68,12 @@ ALWAYS_THE_FIRST_TILE = LOCKED_LOOP.replace("%sp[%group, %j]", "%sp[%group, %c0]
 """All iterations add to one tile, so each reads what the one before has stored."""
 
 
+WIDE = 256
+"""Columns of tiles that a CTA keeps the sums of."""
+SUMMED_LOOP = LOCKED_LOOP.replace(f"1x{WIDTH}", f"1x{WIDE}").replace("(%from to", "(%c0 to")
+"""The same in wider tiles, from the first one on: sums that a CTA may add up by itself."""
+
+
 def of_rows(text: str, rows: int) -> str:
     """The kernel for so many rows of x and y."""
     return text.replace(f"{ROWS}x{COLUMNS}", f"{rows}x{COLUMNS}").replace(
@@ -78,9 +84,9 @@ def of_rows(text: str, rows: int) -> str:
 class LockedLoopCase:
     """Arguments of the kernel, and what must come out; numbers small enough to be exact."""
 
-    def __init__(self, lower: int, upper: int, rows: int = ROWS):
+    def __init__(self, lower: int, upper: int, rows: int = ROWS, width: int = WIDTH):
         generator = np.random.default_rng(lower + 31 * upper)
-        self.rows = rows
+        self.rows, self.width = rows, width
         self.bounds = (lower, upper)
         self.locks = np.zeros(GROUPS, np.int32)
         self.sums = generator.integers(-9, 9, (GROUPS, COLUMNS)).astype(np.float32)
@@ -100,9 +106,9 @@ class LockedLoopCase:
         sums, y = self.start.copy(), np.full((self.rows, COLUMNS), -1, np.float32)
         for row in range(self.rows):
             for tile in range(lower, upper):
-                part = slice(tile * WIDTH, (tile + 1) * WIDTH)
+                part = slice(tile * self.width, (tile + 1) * self.width)
                 added = self.x[row, part]
-                place = slice(0, WIDTH) if "%sp[%group, %c0]" in text else part
+                place = slice(0, self.width) if "%sp[%group, %c0]" in text else part
                 sums[row % GROUPS, place][: added.size] += added
                 y[row, part] = 2 * added
         np.testing.assert_array_equal(self.sums, sums)

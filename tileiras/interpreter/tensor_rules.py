@@ -32,7 +32,15 @@ from tileiras.interpreter.equivalent_ops import (
     tile_type,
     value_format,
 )
-from tileiras.interpreter.exchange import await_all, read, send, share
+from tileiras.interpreter.exchange import (
+    await_all,
+    keep,
+    read,
+    read_kept,
+    send,
+    share,
+    write_kept,
+)
 from tileiras.interpreter.float_arithmetic import RULES as FLOAT_ARITHMETIC_RULES
 from tileiras.interpreter.formats import Array, format_of, from_bits, to_bits
 from tileiras.interpreter.integer_arithmetic import RULES as INTEGER_ARITHMETIC_RULES
@@ -309,6 +317,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.GetClusterRankOp: _cluster_rank,
     aa.GridDependencyOp: _token,
     aa.JoinMemTokensOp: _token,
+    aa.KeepTilesOp: keep,
     aa.LoadOp: _load,
     aa.CircularBufferOp: make_buffer,
     aa.MakeMemRefOp: make_memref,
@@ -316,6 +325,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.MultimemReduceOp: _multimem_reduce,
     aa.MultimemStoreOp: _tiled_store,
     aa.PrintOp: _print,
+    aa.ReadKeptOp: read_kept,
     aa.ReadSharedOp: read,
     aa.ReduceOp: reduce_rule,
     aa.ScanOp: scan_rule,
@@ -327,6 +337,7 @@ EFFECT_RULES: dict[type[Operation], Callable[..., Sequence[Any]]] = {
     aa.TiledLoadOp: _tiled_load,
     aa.TiledStoreOp: _tiled_store,
     aa.AsyncWaitGroupOp: wait,
+    aa.WriteKeptOp: write_kept,
 }
 """Operations of nv_tileaa with effects, with regions, or on memrefs."""
 

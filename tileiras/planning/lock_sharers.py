@@ -21,7 +21,7 @@ from tileiras.analysis.register_pressure import tensor_words
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.nv_tileaa.types import MemTokenType
 from tileiras.planning.critical_sections import Section, are_kept_in_registers, place_of_access
-from tileiras.planning.locked_loops import carries_tokens, is_plain, locked_section
+from tileiras.planning.locked_loops import Access, carries_tokens, is_plain, locked_section
 
 MOST_TILE_BLOCKS = 4
 """Policy: tile blocks that a CTA runs side by side (decision 0035 has the measurements)."""
@@ -46,6 +46,10 @@ class LockSharers:
     varying: frozenset[SSAValue]
     shared: frozenset[Operation]
     together: int
+
+    def accesses(self) -> list[Access]:
+        """What an iteration of the loop with the lock reads and writes."""
+        return [op for op in (*self.before, *self.section.body) if isinstance(op, Access)]
 
     def differs(self, op: Operation) -> bool:
         """Whether an operation does something else in each of the tile blocks."""

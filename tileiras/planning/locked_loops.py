@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -38,6 +38,8 @@ MOST_WORDS = 32768
 """Policy: registers of a tile block for the tiles that so many iterations load: half an SM's."""
 MOST_WORDS_SIDE_BY_SIDE = 49152
 """Policy: the same for tile blocks side by side, of which an SM has one CTA: three quarters."""
+MOST_WORDS_BESIDE_SUMS = 24576
+"""Policy: the same for all CTAs of an SM that keep sums: they seldom take the lock there."""
 Access = aa.TiledLoadOp | aa.TiledStoreOp
 _DONE = (aa.JoinMemTokensOp, aa.CreateMemTokenOp)
 
@@ -77,11 +79,13 @@ def find_locked_loop(loop: aa.ForOp) -> LockedLoop | None:
         around = around.parent_op()
     is_joined = around is not None and around.lock_sharers is not None
     most = MOST_WORDS_SIDE_BY_SIDE if is_joined else MOST_WORDS
+    if around is not None and isinstance(around.sharer_ctas, IntegerAttr):
+        most = MOST_WORDS_BESIDE_SUMS // around.sharer_ctas.value.data
     while together > 1 and together * words > most:
         together //= 2
     if together == 1:
         return None
-    return LockedLoop(loop, before, section, together, _free_accesses(loop, accesses))
+    return LockedLoop(loop, before, section, together, free_accesses(loop, accesses))
 
 
 def locked_section(loop: aa.ForOp) -> tuple[tuple[Operation, ...], Section] | None:
@@ -118,7 +122,7 @@ def is_plain(op: Operation) -> bool:
     """Whether an operation waits for nobody, and may be put behind others that tokens allow."""
     if isinstance(op, Access):
         return op.ordering.data == MemoryOrdering.WEAK and view_type_of(op.view).sparse_dim is None
-    return not op.regions and (op.has_trait(Pure) or isinstance(op, _DONE))
+    return not op.regions and (op.has_trait(Pure) or isinstance(op, (*_DONE, aa.ReadKeptOp)))
 
 
 def carries_tokens(loop: aa.ForOp) -> bool:
@@ -129,7 +133,7 @@ def carries_tokens(loop: aa.ForOp) -> bool:
 # Accesses that need not wait for earlier iterations
 
 
-def _free_accesses(loop: aa.ForOp, accesses: Sequence[Access]) -> frozenset[Access]:
+def free_accesses(loop: aa.ForOp, accesses: Sequence[Access]) -> frozenset[Access]:
     """The accesses that share no element with one of another iteration if either is a write."""
     return frozenset(
         op

@@ -102,6 +102,36 @@ def test_ptx_of_large_grids_has_no_race_and_the_same_sums(blocks: int):
     case.check()
 
 
+@pytest.fixture
+def halved_clusters(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every grid is one of which the halves of clusters find room."""
+    monkeypatch.setattr(split_reductions, "HALVED", (0, 100))
+    for made in (stages, ptx_of):
+        made.cache_clear()
+    yield
+    for made in (stages, ptx_of):
+        made.cache_clear()
+
+
+@pytest.mark.usefixtures("halved_clusters")
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_halves_of_clusters_have_a_tile_block_each(function: str, blocks: int):
+    text = column_kernel(function)
+    for module in stages(text).values():
+        case = ColumnCase(function, 577, blocks)
+        run_entry(module, None, case.arguments(), case.grid)
+        case.check()
+
+
+@pytest.mark.usefixtures("halved_clusters")
+@pytest.mark.parametrize(("blocks", "rows"), [(2, 577), (5, 200), (1, 64)])
+def test_ptx_of_halves_has_no_race_and_the_same_sums(blocks: int, rows: int):
+    case = ColumnCase("sum", rows, blocks)
+    run_ptx(ptx_of(SUM), case.arguments(), case.grid)
+    case.check()
+
+
 @pytest.mark.parametrize("rows", [1, 200, 577])
 def test_ptx_has_no_race_and_the_same_sums(rows: int):
     case = ColumnCase("sum", rows, 2)
@@ -111,13 +141,15 @@ def test_ptx_has_no_race_and_the_same_sums(rows: int):
 
 def test_one_cta_reads_the_sums_of_all_and_stores():
     func = kernel_of(stages(SUM)["split-reductions"])
-    reads = [op for op in func.walk() if isinstance(op, aa.ReadSharedOp)]
-    assert [op.rank.data for op in reads] == list(range(func.cluster_size))
-    [shared] = [op for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
-    [branch] = [use.operation for use in reads[0].results[0].uses]
-    around = branch.parent_op()
-    assert isinstance(around, aa.IfOp) and shared.parent_op() is around.parent_op()
-    assert sum(isinstance(op, aa.TiledStoreOp) for op in around.walk()) == 1
+    exchanges = [op for op in func.walk() if isinstance(op, aa.ShareTilesOp)]
+    assert [op.members for op in exchanges] == [func.cluster_size // 2, func.cluster_size]
+    for shared in exchanges:
+        reads = shared.reads(0)
+        assert sorted(op.rank.data for op in reads) == list(range(shared.members))
+        [branch] = [use.operation for use in reads[0].results[0].uses]
+        around = branch.parent_op()
+        assert isinstance(around, aa.IfOp) and shared.parent_op() is around.parent_op()
+        assert sum(isinstance(op, aa.TiledStoreOp) for op in around.walk()) == 1
     assert func.clustered is None
 
 

@@ -30,7 +30,7 @@ from tileiras.dialects.llvm.types import (
     pointer_type,
 )
 from tileiras.dialects.locations import place_of
-from tileiras.dialects.nv_tileaa.exchange import ExchangeType
+from tileiras.dialects.nv_tileaa.exchange import ExchangeType, KeptMemoryType
 from tileiras.dialects.nv_tileaa.types import MemRefType, MemTokenType, TiledViewType
 from tileiras.dialects.nv_tileas.encoding import layout_of
 from tileiras.dialects.nv_tileas.memdesc import is_in_tmem
@@ -74,7 +74,7 @@ class SentTiles:
 def has_register(type: Attribute) -> bool:
     """Whether values of the type exist at run time: tokens, views and sums in
     tensor memory do not."""
-    without = (MemTokenType, TiledViewType, MemRefType, ExchangeType)
+    without = (MemTokenType, TiledViewType, MemRefType, ExchangeType, KeptMemoryType)
     return not (isinstance(type, without) or is_in_tmem(type))
 
 

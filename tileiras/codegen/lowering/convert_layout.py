@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Attribute, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
+from tileiras.codegen.lowering.scratch import aligned
 from tileiras.codegen.lowering.staging import (
     Window,
     load_tile,
@@ -100,6 +103,35 @@ def _staged(
     ctx.b.barrier()
     element = scalar_of(value.type)
     return load_tile(ctx, element, region, target, plan.shared, plan.load_vector)
+
+
+def convert_together(
+    ctx: KernelLowering,
+    values: Sequence[SSAValue],
+    source: LinearLayout,
+    target: LinearLayout,
+    ways: Sequence[Attribute],
+) -> tuple[SSAValue, ...] | None:
+    """Several tiles as `convert` does, all of them stored before threads meet once.
+
+    None where they do not all go through shared memory, or find no room there at once.
+    """
+    staged = [way for way in ways if isinstance(way, ThroughSmemAttr)]
+    if len(values) < 2 or len(staged) < len(values):
+        return None
+    plans = [_plan(ctx, value, way) for value, way in zip(values, staged, strict=True)]
+    sizes = [aligned(plan.bytes) for plan in plans]
+    if sum(sizes) > ctx.scratch.limit:
+        return None
+    start = ctx.scratch.region(sum(sizes))
+    regions = [ctx.b.gep(start, sum(sizes[:number])) for number in range(len(sizes))]
+    for value, plan, region in zip(values, plans, regions, strict=True):
+        store_tile(ctx, value, region, source, plan.shared, plan.store_vector, None)
+    ctx.b.barrier()
+    return tuple(
+        load_tile(ctx, scalar_of(value.type), region, target, plan.shared, plan.load_vector)
+        for value, plan, region in zip(values, plans, regions, strict=True)
+    )
 
 
 def _in_rounds(

@@ -40,7 +40,7 @@ def lower_share(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
     threads = [32 * ctx.num_warps >> bits for bits in copies]
     sizes = [count * CELL_BYTES * owners for count, owners in zip(cells, threads, strict=True)]
     b, size = ctx.b, sum(sizes)
-    base = _room(ctx, size * ctx.cluster_size)
+    base = _room(ctx, size * op.members)
     barrier = ctx.prologue.address_of(ctx.shared_variable("arrived", 8, 8))
     ctx.scratch.reserve(MEMORY_ALIGN)
     pairs = zip(words, threads, strict=True)
@@ -48,7 +48,7 @@ def lower_share(ctx: KernelLowering, op: aa.ShareTilesOp) -> None:
     with ctx.first_thread_alone():
         b.mbarrier_init(barrier, 1)
         b.fence_mbarrier_init()
-        b.mbarrier_expect_tx(barrier, bytes * (ctx.cluster_size - 1))
+        b.mbarrier_expect_tx(barrier, bytes * (op.members - 1))
     b.cluster_arrive(relaxed=True)
     b.cluster_wait()
     tiles: list[SentTile] = []
@@ -71,11 +71,16 @@ def lower_send(ctx: KernelLowering, op: Operation) -> None:
     if not isinstance(op, aa.SendSharedOp) or not isinstance(share, aa.ShareTilesOp):
         raise InternalError("the rule of send_shared got another operation")
     b, sent = ctx.b, ctx.exchanges[op.exchange]
-    mine = b.zext(b.mul(cluster_rank(ctx), b.i32(sent.size)), i64)
+    rank, reader = cluster_rank(ctx), b.i32(share.reader.data)
+    if share.group is not None:
+        # Groups have as many CTAs as a power of two, and their ranks follow each other.
+        own = b.and_(rank, b.i32(share.members - 1))
+        rank, reader = own, b.add(b.sub(rank, own), reader)
+    mine = b.zext(b.mul(rank, b.i32(sent.size)), i64)
     for tile in sent.tiles:
         with ctx.where(tile.owns):
             place = b.gep(b.gep(tile.place, mine), tile.start)
-            _send(ctx, tile, place, sent.barrier, share.reader.data)
+            _send(ctx, tile, place, sent.barrier, reader)
 
 
 def _copies(tile: SSAValue) -> tuple[int, int]:
@@ -139,12 +144,12 @@ def _keep(ctx: KernelLowering, tile: SentTile, place: SSAValue) -> None:
 
 
 def _send(
-    ctx: KernelLowering, tile: SentTile, place: SSAValue, barrier: SSAValue, reader: int
+    ctx: KernelLowering, tile: SentTile, place: SSAValue, barrier: SSAValue, reader: SSAValue
 ) -> None:
     """A thread's words into its cells in another CTA."""
     for cell, lanes in _cells(ctx, tile, place):
         sent = [ctx.b.extract(tile.words, lane) for lane in lanes]
-        ctx.b.store_async(cell, ctx.b.i32(reader), sent, barrier)
+        ctx.b.store_async(cell, reader, sent, barrier)
 
 
 def lower_await(ctx: KernelLowering, op: aa.AwaitSharedOp) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering
-from tileiras.codegen.lowering.convert_layout import convert
+from tileiras.codegen.lowering.convert_layout import convert, convert_together
 from tileiras.dialects.layout import LinearLayout
 from tileiras.dialects.nv_tileas.ways import RegroupAttr
 
@@ -24,6 +24,10 @@ class Partial:
         layout = step.layout.data
         if len(step.by.data) != len(self.values) or layout.shape != self.layout.shape:
             raise ctx.contradiction(f"regroups other partial results than there are: {step}")
-        pairs = zip(self.values, step.by.data, strict=True)
+        ways = step.by.data
+        together = convert_together(ctx, self.values, self.layout, layout, ways)
+        if together is not None:
+            return Partial(layout, together)
+        pairs = zip(self.values, ways, strict=True)
         values = tuple(convert(ctx, value, self.layout, layout, way) for value, way in pairs)
         return Partial(layout, values)

@@ -39,7 +39,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects import nv_tileas as tas
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.elementwise import ElementwiseOp
-from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS
+from tileiras.dialects.nv_tileaa.exchange import EXCHANGE_OPS, KEPT_OPS
 from tileiras.dialects.nv_tileas.pipeline import AgentSwitchOp
 from tileiras.errors import CompileError, note_origin
 
@@ -92,6 +92,7 @@ _ELSEWHERE: dict[str, tuple[type[Operation], ...]] = {
     ),
     "debug_values": (aa.DebugValueOp,),
     "exchange": EXCHANGE_OPS,
+    "kept_memory": KEPT_OPS,
     "fma_dot": (tas.FmaDotOp,),
     "mma_dot": (tas.MmaDotOp, tas.MmaScaledDotOp),
     "row_stores": (tas.StoreRowsOp,),

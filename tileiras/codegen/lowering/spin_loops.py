@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from tileiras.codegen.lowering.context import KernelLowering, LoopFrame, has_register
@@ -82,6 +82,8 @@ def ctas_that_wait(func: aa.FuncOp) -> int | None:
     loops = [op for op in func.walk() if isinstance(op, aa.LoopOp) and is_spin_loop(op)]
     if not loops:
         return None
+    if isinstance(func.sharer_ctas, IntegerAttr):
+        return func.sharer_ctas.value.data
     if func.lock_sharers is not None:
         return LEAST_CTAS
     is_repeated = all(isinstance(loop.parent_op(), aa.ForOp) for loop in loops)

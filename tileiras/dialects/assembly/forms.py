@@ -153,6 +153,9 @@ FORMS: dict[str, Row] = {
     "nv_tileaa.continue": Row("$arguments", "arguments"),
     "nv_tileaa.break": Row("$arguments", "arguments"),
     "nv_tileaa.read_shared": Row("$exchange[$rank, $number]", "result"),
+    "nv_tileaa.keep_tiles": Row("", "result"),
+    "nv_tileaa.write_kept": Row("$tiles[$index], $value", "tiles, value"),
+    "nv_tileaa.read_kept": Row("$tiles[$index]", "tiles -> result"),
     # nv_tileas
     "nv_tileas.alloc_tensor": Row("", "result"),
     "nv_tileas.async_copy": Row(

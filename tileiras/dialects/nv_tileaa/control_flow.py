@@ -54,8 +54,9 @@ class FuncOp(IRDLOperation):
     `two_tiles`: a tile block computes two neighbouring tiles at once, in "rounds" of a loop over
     tiles, or "blocks": those of two tile blocks, of which the other one ends; or as one tile of
     twice the "rows". `lock_sharers`: the tile blocks that one CTA may run side by side, as they
-    take the same lock. `apart`: each CTA has an SM for itself, so that those of a cluster do not
-    share one.
+    take the same lock. `sharer_ctas`: so many of these CTAs an SM holds, and all tile blocks are
+    shared out among those that all SMs hold. `apart`: each CTA has an SM for itself, so that those
+    of a cluster do not share one.
     """
 
     name = "nv_tileaa.func"
@@ -75,6 +76,7 @@ class FuncOp(IRDLOperation):
     two_tiles = opt_prop_def(StringAttr)
     max_registers = opt_prop_def(IntegerAttr)
     lock_sharers = opt_prop_def(IntegerAttr)
+    sharer_ctas = opt_prop_def(IntegerAttr)
     apart = opt_prop_def(UnitAttr)
     body = region_def()
 

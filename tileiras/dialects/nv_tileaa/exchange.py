@@ -9,15 +9,24 @@ Every CTA of the cluster performs `share_tiles` once and goes on when all have r
 reader is ready to get tiles. All but the reader perform `send_shared` once, and need not stay until
 their tiles have arrived. The reader, which may do other things meanwhile, stays until it has
 awaited them.
+
+And tiles that a CTA keeps for itself, by number:
+
+    %kept = keep_tiles {count = 16}                         tensor<1x1024xf32>
+    write_kept %kept[%i], %tile;  %again = read_kept %kept[%i]
+
+Every thread finds what it has written itself, so nobody waits.
 """
 
-from xdsl.dialects.builtin import IntAttr, TensorType
-from xdsl.ir import Operation, ParametrizedAttribute, TypeAttribute
+from xdsl.dialects.builtin import IntAttr, TensorType, i32
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
+    param_def,
     prop_def,
     result_def,
     var_operand_def,
@@ -50,12 +59,22 @@ def cluster_around(op: Operation) -> int:
 
 @irdl_op_definition
 class ShareTilesOp(IRDLOperation):
-    """This CTA's tiles, for CTA `reader` of the cluster, which is ready for them from here on."""
+    """This CTA's tiles, for CTA `reader` of the cluster, which is ready for them from here on.
+
+    With `group` so many CTAs whose ranks follow each other have a reader of their own: ranks are
+    those in the group.
+    """
 
     name = "nv_tileaa.share_tiles"
     tiles = var_operand_def(TensorType)
     reader = prop_def(IntAttr)
+    group = opt_prop_def(IntAttr)
     result = result_def(ExchangeType)
+
+    @property
+    def members(self) -> int:
+        """CTAs that have a reader in common."""
+        return cluster_around(self) if self.group is None else self.group.data
 
     def reads(self, number: int) -> "list[ReadSharedOp]":
         """The operations that read tile `number` of any CTA."""
@@ -68,7 +87,9 @@ class ShareTilesOp(IRDLOperation):
             raise VerifyException(f"{self.name}: no tiles")
         if cluster_around(self) == 1:
             raise VerifyException(f"{self.name}: the cluster has one CTA")
-        _check_rank(self, self.reader.data)
+        if self.members < 2 or cluster_around(self) % self.members:
+            raise VerifyException(f"{self.name}: a cluster has no groups of {self.members} CTAs")
+        _check_rank(self, self.reader.data, self.members)
 
 
 @irdl_op_definition
@@ -104,15 +125,79 @@ class ReadSharedOp(IRDLOperation):
             raise VerifyException(f"{self.name}: expected the result of share_tiles")
         if not 0 <= self.number.data < len(sent.tiles):
             raise VerifyException(f"{self.name}: there is no tile {self.number.data}")
-        _check_rank(self, self.rank.data)
+        _check_rank(self, self.rank.data, sent.members)
         if sent.tiles[self.number.data].type != self.result.type:
             raise VerifyException(f"{self.name}: the tile has another type")
 
 
-def _check_rank(op: Operation, rank: int) -> None:
+def _check_rank(op: Operation, rank: int, count: int) -> None:
     """A CTA that there is."""
-    if not 0 <= rank < cluster_around(op):
+    if not 0 <= rank < count:
         raise VerifyException(f"{op.name}: there is no CTA {rank} in the cluster")
 
 
+@irdl_attr_definition
+class KeptMemoryType(ParametrizedAttribute, TypeAttribute):
+    """`!nv_tileaa.kept_memory<tensor>`: memory of a CTA for some tiles of one type."""
+
+    name = "nv_tileaa.kept_memory"
+    tile: TensorType = param_def()
+
+
+@irdl_op_definition
+class KeepTilesOp(IRDLOperation):
+    """Memory for `count` tiles as long as the kernel runs; nobody knows what is in it."""
+
+    name = "nv_tileaa.keep_tiles"
+    count = prop_def(IntAttr)
+    result = result_def(KeptMemoryType)
+
+    def accesses(self) -> "list[ReadKeptOp | WriteKeptOp]":
+        """The operations that read or write tiles."""
+        users = [use.operation for use in self.result.uses]
+        return [user for user in users if isinstance(user, ReadKeptOp | WriteKeptOp)]
+
+    def verify_(self) -> None:
+        """Tiles, at least one."""
+        if self.count.data < 1:
+            raise VerifyException(f"{self.name}: no tiles")
+
+
+@irdl_op_definition
+class WriteKeptOp(IRDLOperation):
+    """Tile `index` becomes `value`; an index beyond the count is undefined behaviour."""
+
+    name = "nv_tileaa.write_kept"
+    tiles = operand_def(KeptMemoryType)
+    index = operand_def(i32)
+    value = operand_def(TensorType)
+
+    def verify_(self) -> None:
+        """A tile of the type that is kept."""
+        _check_kept(self, self.tiles.type, self.value.type)
+
+
+@irdl_op_definition
+class ReadKeptOp(IRDLOperation):
+    """Tile `index` as it was written last."""
+
+    name = "nv_tileaa.read_kept"
+    tiles = operand_def(KeptMemoryType)
+    index = operand_def(i32)
+    result = result_def(TensorType)
+
+    def verify_(self) -> None:
+        """A tile of the type that is kept."""
+        _check_kept(self, self.tiles.type, self.result.type)
+
+
+def _check_kept(op: Operation, kept: Attribute, tile: Attribute) -> None:
+    """Tiles have one shape and element type; layouts may have been added since."""
+    if not isinstance(kept, KeptMemoryType) or not isinstance(tile, TensorType):
+        raise VerifyException(f"{op.name}: expected a tile and the memory for it")
+    if (kept.tile.shape, kept.tile.element_type) != (tile.shape, tile.element_type):
+        raise VerifyException(f"{op.name}: the tile has another type")
+
+
+KEPT_OPS = (KeepTilesOp, WriteKeptOp, ReadKeptOp)
 EXCHANGE_OPS = (ShareTilesOp, SendSharedOp, AwaitSharedOp, ReadSharedOp)

@@ -20,7 +20,8 @@ def divide_columns(func: aa.FuncOp, found: DividedColumns, size: int, many: int)
     """
     old = func.body.block
     written = list(old.ops)
-    rank, alone = take_tile_blocks(found.loop, size, many)
+    taken = take_tile_blocks(found.loop, size, many)
+    rank, alone = taken.rank, taken.alone
     *ops, end = [op for op in written if op.parent_block() is old]
     parts = _Parts(size, Block(), rank)
     parts.dims = found.dims

@@ -54,6 +54,10 @@ MANY = 7
 CTAs, and a last round of half of them would be no gain. Then each tile block is left to one CTA
 (decision 0071 has a table).
 """
+HALVED = (60, 98)
+"""Policy: tile blocks in percent of the number of SMs, of which not all clusters find room at once,
+but half as many do: then half of a cluster has a tile block (decision 0082 has a table).
+"""
 MANY_OF_COLUMNS = 2
 """Policy: so many quarters of the number of SMs are enough tile blocks, where columns are divided:
 128 of them keep memory busy (decision 0078 has a table).
@@ -169,7 +173,8 @@ def _divide(func: aa.FuncOp, found: Divided, size: int, multiprocessors: int) ->
     elif isinstance(found, PartLoop):
         divide_parts(found, size)
     else:
-        divide(found, size, MANY * multiprocessors // 2)
+        halves = range(*(share * multiprocessors // 100 for share in HALVED))
+        divide(found, size, MANY * multiprocessors // 2, halves)
 
 
 __all__ = ["SplitReductionsPass"]

@@ -39,10 +39,25 @@ def _place_plain(materializer: Materializer, op: Operation) -> Sequence[SSAValue
     return []
 
 
+def _place_write_kept(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+    """The tile in the layout in which it is read again."""
+    materializer.emit(aa.WriteKeptOp, materializer.taken(op), (), op.properties)
+    return []
+
+
+def _place_read_kept(materializer: Materializer, op: Operation) -> Sequence[SSAValue]:
+    """The tile as it was written."""
+    types = [materializer.placed_type(result) for result in op.results]
+    operands = [materializer.plain(value) for value in op.operands]
+    return materializer.emit(aa.ReadKeptOp, operands, types, op.properties).results
+
+
 EXCHANGE_RULES: dict[type[Operation], MaterializeRule] = {
     aa.ShareTilesOp: _place_share,
     aa.ReadSharedOp: _place_read,
     aa.SendSharedOp: _place_plain,
     aa.AwaitSharedOp: _place_plain,
+    aa.WriteKeptOp: _place_write_kept,
+    aa.ReadKeptOp: _place_read_kept,
 }
 """Rules of the materializer."""

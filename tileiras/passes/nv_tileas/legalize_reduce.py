@@ -24,6 +24,7 @@ class LegalizeReducePass(IrPass):
              #nv_tileas.regroup<layout = #linear0, by = [#nv_tileas.through_smem<...>]>,
              #nv_tileas.combine<in = registers, strides = [1, 2]>]}
              %s = scan %y dim 0 {totals = #nv_tileas.regroup<...>};  %t = scan_total %s
+             of reductions beside each other one, if they go through shared memory
     Requires every tensor in its layout
     Leaves   reductions that have steps; scans within warps. Where bits of a coordinate are mixed,
              a convert_layout comes first; where users want results elsewhere, one follows
@@ -35,6 +36,10 @@ class LegalizeReducePass(IrPass):
     def apply(self, ctx: CompileContext, op: ModuleOp) -> None:
         """Does so in all functions of the module."""
         found = [inner for inner in op.walk() if isinstance(inner, aa.ReduceOp | aa.ScanOp)]
+        if len(found) > 1:
+            from tileiras.passes.nv_tileas.merge_reductions import merge_reductions
+
+            found = merge_reductions(found)
         if found:
             from tileiras.passes.nv_tileas.reduction_steps import write_steps
 

@@ -204,8 +204,15 @@ class LayoutAssigner:
         self._writer.set_results(op)
         self._writer.ask_like(op.operands, [op.result] * len(op.operands))
 
-    def _assign_read_shared(self, op: aa.ReadSharedOp) -> None:
+    def _assign_read(self, op: aa.ReadSharedOp | aa.ReadKeptOp) -> None:
         self._writer.set_results(op)
+
+    def _assign_write_kept(self, op: aa.WriteKeptOp) -> None:
+        """As it will be read."""
+        users = [use.operation for use in op.tiles.uses]
+        reads = [user for user in users if isinstance(user, aa.ReadKeptOp)]
+        layout = self._writer.settled(reads[0].result if reads else op.value)
+        self._writer.take(op, [(op.value, layout)])
 
     def _assign_rearranging(self, op: Operation) -> None:
         """Slices, concatenations, packs: operands where they are, the result where it is wanted."""
@@ -229,7 +236,9 @@ _RULES: dict[type[Operation], Callable[[LayoutAssigner, Any], None] | None] = {
     aa.ReduceOp: LayoutAssigner._assign_combining,
     aa.ScanOp: LayoutAssigner._assign_combining,
     aa.ShareTilesOp: LayoutAssigner._assign_share,
-    aa.ReadSharedOp: LayoutAssigner._assign_read_shared,
+    aa.ReadSharedOp: LayoutAssigner._assign_read,
+    aa.ReadKeptOp: LayoutAssigner._assign_read,
+    aa.WriteKeptOp: LayoutAssigner._assign_write_kept,
     aa.UnsplatOp: LayoutAssigner._assign_unsplat,
     aa.AtomicRMWOp: LayoutAssigner._assign_atomic,
     aa.AtomicCASOp: LayoutAssigner._assign_atomic,

@@ -181,6 +181,11 @@ class EquivalenceClasses:
         for number in range(len(op.tiles)):
             self.tie([read.result for read in op.reads(number)])
 
+    def _collect_kept(self, op: aa.KeepTilesOp) -> None:
+        """What is written is made as it will be read."""
+        accesses = op.accesses()
+        self.tie([a.value if isinstance(a, aa.WriteKeptOp) else a.result for a in accesses])
+
     def _collect_dot(self, op: aa.ProductOp) -> None:
         """Scales are few: they are loaded to where instructions read them, at whatever width."""
         self.tie([op.acc, op.result])
@@ -451,6 +456,7 @@ _COLLECT: dict[type[Operation], Callable[[EquivalenceClasses, Any], None]] = {
     aa.AtomicRMWOp: EquivalenceClasses._collect_atomic,
     aa.AtomicCASOp: EquivalenceClasses._collect_atomic,
     aa.ShareTilesOp: EquivalenceClasses._collect_share,
+    aa.KeepTilesOp: EquivalenceClasses._collect_kept,
     aa.DotOp: EquivalenceClasses._collect_dot,
     aa.DotScaledOp: EquivalenceClasses._collect_dot,
     aa.TiledLoadOp: EquivalenceClasses._collect_view_load,

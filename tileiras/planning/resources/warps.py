@@ -117,6 +117,8 @@ def plan_cta(func: aa.FuncOp, target: GpuTarget, num_warps: int = 0) -> CtaPlan:
     words = COMFORTABLE_WORDS * (SCANNED if any(map(_scans_down, func.walk())) else 1)
     while warps < most and pressure > warps * 32 * words:
         warps *= 2
+    if func.sharer_ctas is not None:
+        warps = min(warps, _without_copies(func))
     _check_registers(func, warps, target)
     return CtaPlan(warps, target)
 
@@ -230,6 +232,17 @@ def _with_work(func: aa.FuncOp) -> int:
             return MOST_WARPS
         most = max(most, _accessing_threads(op) // 32)
     return 1 << (min(most, MOST_WARPS).bit_length() - 1)
+
+
+def _without_copies(func: aa.FuncOp) -> int:
+    """The most warps of which none has what another one has of the largest tiles that are loaded.
+
+    Each thread keeps its elements in shared memory, whoever else has them.
+    """
+    loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
+    largest = max((_elements(load.result) for load in loads), default=1)
+    threads = [_accessing_threads(op) for op in loads if _elements(op.result) == largest]
+    return 1 << (max(1, min(threads, default=32) // 32).bit_length() - 1)
 
 
 def _accessing_threads(op: Operation) -> int:

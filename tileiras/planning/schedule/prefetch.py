@@ -107,8 +107,12 @@ class PrefetchPlan:
 
 
 def plan_prefetch(func: aa.FuncOp, target: GpuTarget) -> PrefetchPlan | None:
-    """The loads of a kernel that start in earlier iterations; None if no load could."""
-    if not target.has(Feature.CP_ASYNC):
+    """The loads of a kernel that start in earlier iterations; None if no load could.
+
+    CTAs that keep sums for their tile blocks (`sharer_ctas`) read each row twice: they get no
+    stages, and L1 has the memory (decision 0082).
+    """
+    if not target.has(Feature.CP_ASYNC) or func.sharer_ctas is not None:
         return None
     loops = [op for op in func.walk() if isinstance(op, aa.ForOp)]
     early = [(loop, find_pipelined_loads(loop)) for loop in loops]

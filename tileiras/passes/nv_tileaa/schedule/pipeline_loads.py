@@ -25,6 +25,7 @@ then the tiles of this iteration are there, and nobody reads those of the one be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerType, UnitAttr, i1, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
@@ -95,6 +96,16 @@ def _prefetched(
     return found
 
 
+@dataclass(frozen=True)
+class _Span:
+    """By how much the counter grows in as many iterations as there are stages, and how far a row
+    reaches beyond that.
+    """
+
+    room: SSAValue
+    beyond: SSAValue
+
+
 class _PipelinedLoop(ScalarBuilder):
     """The rebuild. `newest`, `is_valid`: the counter furthest ahead, and whether it is in bounds.
 
@@ -103,6 +114,8 @@ class _PipelinedLoop(ScalarBuilder):
 
     The circular buffer of resident tiles has more stages: tile number n of the loop is in stage n,
     going round. There nothing may be written but tiles, so that copies of nothing are not started.
+    Where it has no room for all tiles of a row, those stay that have a stage for themselves: the
+    last ones of as many as there are stages.
     """
 
     def __init__(
@@ -119,7 +132,7 @@ class _PipelinedLoop(ScalarBuilder):
             for _, prefetch in loads
         ]
         self.resident_buffers = resident_buffers
-        self.reloads: list[SSAValue | None] = []
+        self.spans: list[_Span | None] = []
         self.loop = loop
         self.old = loop.body.block
         self.loads = [load for load, _ in loads]
@@ -166,7 +179,7 @@ class _PipelinedLoop(ScalarBuilder):
         """The circular buffers, and the loads of as many iterations as there are ahead."""
         loop = self.loop
         for load, resident in zip(self.loads, self.resident, strict=True):
-            self.reloads.append(self._is_reloaded(resident) if resident is not None else None)
+            self.spans.append(self._span(resident) if resident is not None else None)
             self.buffers.append(self._buffer(resident, load.op))
         is_signed = loop.unsigned_cmp is None
         self.is_valid = self._less(loop.lower_bound, loop.upper_bound, is_signed)
@@ -192,15 +205,24 @@ class _PipelinedLoop(ScalarBuilder):
             self.resident_buffers[resident.number] = buffer
         return buffer
 
-    def _is_reloaded(self, resident: ResidentBuffer) -> SSAValue | None:
-        """Whether the circular buffer had no room for all tiles of an earlier loop; None in the
-        first loop.
-        """
+    def _span(self, resident: ResidentBuffer) -> _Span | None:
+        """What the buffer has room for, and what is beyond; None in the first loop."""
         loop, type = self.loop, self.loop.step.type
         if resident.number not in self.resident_buffers or not isinstance(type, IntegerType):
             return None
-        smem = self.integer(span_of_stages(loop, resident.stages), type)
-        return self._less(smem, self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound), False)
+        room = self.integer(span_of_stages(loop, resident.stages), type)
+        total = self.binary(aa.SubIOp, loop.upper_bound, loop.lower_bound)
+        is_short = self._less(room, total, False)
+        beyond = self.binary(aa.SubIOp, total, room)
+        return _Span(room, self._select(is_short, beyond, self.integer(0, type)))
+
+    def _is_reloaded(self, span: _Span) -> SSAValue:
+        """Whether the newest tile shares its stage with another one, so that it is not there."""
+        place = self.binary(aa.SubIOp, self.newest, self.loop.lower_bound)
+        is_replaced = self._less(place, span.beyond, False)
+        is_there = self._less(place, span.room, False)
+        is_later = self.emit(aa.XOrIOp, [is_there, self._true()], [i1]).results[0]
+        return self.emit(aa.OrIOp, [is_replaced, is_later], [i1]).results[0]
 
     def _less(self, lhs: SSAValue, rhs: SSAValue, signed: bool) -> SSAValue:
         properties = {
@@ -229,8 +251,8 @@ class _PipelinedLoop(ScalarBuilder):
     def _start(self, stage: SSAValue, resident_stage: SSAValue) -> None:
         """Starts the loads of the newest iteration, if there is one; they are one group."""
         values: dict[SSAValue, SSAValue] = {self.old.args[0]: self.newest}
-        for load, buffer, resident, reload in zip(
-            self.loads, self.buffers, self.resident, self.reloads, strict=True
+        for load, buffer, resident, span in zip(
+            self.loads, self.buffers, self.resident, self.spans, strict=True
         ):
             op = load.op
             location, self.location = self.location, op.location
@@ -246,14 +268,14 @@ class _PipelinedLoop(ScalarBuilder):
                 self.emit(aa.AsyncCopyOp, operands, (), properties)
             else:
                 self._start_if_needed(
-                    reload, [buffer, resident_stage], [view, *indices, *token], properties
+                    span, [buffer, resident_stage], [view, *indices, *token], properties
                 )
             self.location = location
         self.emit(aa.AsyncCommitGroupOp)
 
     def _start_if_needed(
         self,
-        reload: SSAValue | None,
+        span: _Span | None,
         place: Sequence[SSAValue],
         access: Sequence[SSAValue],
         properties: dict[str, Attribute],
@@ -262,7 +284,8 @@ class _PipelinedLoop(ScalarBuilder):
         not.
         """
         condition = self.is_valid
-        if reload is not None:
+        if span is not None:
+            reload = self._is_reloaded(span)
             condition = self.emit(aa.AndIOp, [condition, reload], [i1]).results[0]
         around, self.block = self.block, Block()
         self.emit(aa.AsyncCopyOp, [*place, self._true(), *access], (), properties)

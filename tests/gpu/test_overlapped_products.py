@@ -58,7 +58,11 @@ def test_attention_is_right_after_any_number_of_iterations(kind, rows, columns, 
 )
 @pytest.mark.parametrize("iterations", [1, 2, 3, 24])
 def test_attention_of_f8_is_right(kind, rows, columns, depth, iterations):
-    """Values are transposed by idle warps or by the consumers; sums are added by the threads."""
+    """Values are transposed by idle warps or by the consumers; sums are added by the threads.
+
+    A power is rounded to 4 bits, by a sixteenth of it at most, or 2^-10 where it is small: a row of
+    few keys shows that (with three of them, an element of -0.034 is 0.030 exactly).
+    """
     text = softmax_attention(kind, rows, columns, depth, 1, "f8E4M3FN")
     length = iterations * columns
     total = rows if kind == "full" else -(-length // rows) * rows
@@ -66,7 +70,9 @@ def test_attention_of_f8_is_right(kind, rows, columns, depth, iterations):
     arrays = [
         rng.standard_normal((HEADS, count, depth)).astype(F8) for count in (total, length, length)
     ]
-    wanted = reference(*(array.astype(np.float64) for array in arrays), 1, kind != "full")
+    queries, keys, values = (array.astype(np.float64) for array in arrays)
+    wanted = reference(queries, keys, values, 1, kind != "full")
+    bound = reference(queries, keys, np.abs(values), 1, kind != "full") / 16 + 0.02
     sizes = [np.int32(number) for number in (HEADS, HEADS, total, length)]
     bits = [array.view(np.uint8) for array in arrays]
     for source in (text, with_ctas(text, 1)):
@@ -77,5 +83,5 @@ def test_attention_of_f8_is_right(kind, rows, columns, depth, iterations):
             arguments = [*bits, out, *sizes, np.float32(0.125)]
             launch_cubin(cubin, "attention", arguments, (total // rows, HEADS, 1))
             results.append(out)
-        np.testing.assert_allclose(results[0].astype(np.float64), wanted, rtol=0.05, atol=0.06)
+        np.testing.assert_array_less(np.abs(results[0].astype(np.float64) - wanted), bound)
         assert all(np.array_equal(results[0], other) for other in results[1:])

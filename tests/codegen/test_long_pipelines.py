@@ -38,7 +38,7 @@ def test_the_first_stage_and_the_others_have_code_once() -> None:
 
 
 def test_few_stages_have_no_loop() -> None:
-    text = compiled(gemm(128, 256, 64), emit="ptx")
+    text = compiled(gemm(64, 128, 64), emit="ptx")  # 48 KB are two stages
     assert 1 < text.count(ARRIVAL) <= MOST_UNROLLED_STAGES
 
 

@@ -35,12 +35,14 @@ def test_producer_and_consumer_have_their_own_registers_and_barrier():
     assert not re.search(r"bar\.sync\s+0", computing[: computing.index("ret;")])
 
 
-def test_a_warp_claims_a_stage_while_the_producer_fills_in_maps():
+def test_nobody_waits_for_a_producer_that_fills_in_maps():
     ptx = compiled(persistent(128, 128, 64), emit="ptx")
     filled, published = ptx.index("tensormap.replace"), ptx.index("tensormap.cp_fenceproxy")
-    assert re.search(r"bar\.sync\s+0", ptx[filled:published])
-    # Consumers, the producer, the store warp, and idle warps meet once.
-    assert len(re.findall(r"bar\.sync\s+0", ptx)) == 4
+    assert not re.search(r"\bbar\.sync", ptx[filled:published])
+    # An idle warp makes the mbarriers, and consumers wait for it behind their first copies.
+    made = ptx.index("mbarrier.init")
+    assert "bar.arrive \t10, 320;" in ptx[made:]
+    assert ptx.index("cp.async.cg") < ptx.index("bar.sync \t10, 320;") < made
 
 
 def test_threads_arrive_with_their_copies():
@@ -60,11 +62,11 @@ def test_threads_arrive_with_their_copies():
 def test_threads_wait_for_nobody_before_their_first_copy():
     ptx = compiled(gemm(128, 256, 64), "ptx")
     copy, landed = ptx.index("cp.async.cg"), ptx.index("cp.async.mbarrier.arrive.shared::cta")
-    before = ptx[ptx.index("mbarrier.init") : copy]
-    assert "bar.arrive \t8, 384;" in before
+    before = ptx[ptx.index("bar.arrive \t8, 384;") : copy]
     assert "bar.sync" not in before
     assert "atom." not in before
-    assert "bar.sync \t1, 256;" in ptx[copy:landed]
+    # The mbarriers, which an idle warp makes meanwhile.
+    assert "bar.sync \t10, 352;" in ptx[copy:landed]
     assert "fence.proxy.async" in ptx
     assert "prefetch.tensormap" in ptx
 
@@ -83,12 +85,11 @@ def test_consumers_only_wait_for_room():
     following = consumer[consumer.rindex("stmatrix") :]
     order = [following.index(text) for text in ("fence.proxy.async", "bar.warp.sync", "arrive")]
     assert order == sorted(order)
-    # Tensor maps are given back once, by the warp role: its copies are complete, the producer's
-    # landed.
-    release = ptx.index("red.release.gpu")
-    assert ptx.count("red.release.gpu") == 1
-    before = ptx[:release]
-    assert before.rindex("cp.async.bulk.wait_group 0") < before.rindex("mbarrier.try_wait")
+    # Who found tensor maps gives them back: the producer, when its copies have landed, and the store
+    # warp, when its own are complete.
+    loaded, stored = (match.start() for match in re.finditer(r"red\.release\.gpu", ptx))
+    assert "mbarrier.try_wait" in ptx[ptx.rindex("cp.async.bulk.tensor", 0, loaded) : loaded]
+    assert "cp.async.bulk.wait_group 0" in ptx[loaded:stored]
 
 
 def products_ptx(*kernels: ProductKernel) -> str:

@@ -85,8 +85,8 @@ def test_consumers_only_wait_for_room():
     following = consumer[consumer.rindex("stmatrix") :]
     order = [following.index(text) for text in ("fence.proxy.async", "bar.warp.sync", "arrive")]
     assert order == sorted(order)
-    # Who found tensor maps gives them back: the producer, when its copies have landed, and the store
-    # warp, when its own are complete.
+    # Who found tensor maps gives them back: the producer, when its copies have landed, and the
+    # store warp, when its own are complete.
     loaded, stored = (match.start() for match in re.finditer(r"red\.release\.gpu", ptx))
     assert "mbarrier.try_wait" in ptx[ptx.rindex("cp.async.bulk.tensor", 0, loaded) : loaded]
     assert "cp.async.bulk.wait_group 0" in ptx[loaded:stored]

@@ -299,7 +299,7 @@ cuda_tile.module @m {
 // CHECK: nv_tileaa.for
 // CHECK-NOT: nv_tileaa.reduce
 // CHECK: nv_tileaa.maxf {{.*}} : tensor<16x64xf16>
-// CHECK: nv_tileaa.cmpf greater_than ordered {{.*}} : tensor<16x64xf16>
+// CHECK: nv_tileaa.cmpf greater_than ordered, {{.*}} : tensor<16x64xf16>
 // CHECK: nv_tileaa.select {{.*}} : tensor<16x64xi1>, tensor<16x64xi32>
 // CHECK: nv_tileaa.continue
 // CHECK: nv_tileaa.reduce

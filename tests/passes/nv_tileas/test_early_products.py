@@ -120,9 +120,7 @@ def test_few_registers_of_queries_stay_in_registers(kind: str, depth: int, is_he
     assert any(" 0 bytes spilled" in text for text in said)
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys", "registers"), [("full", 128, 232), ("causal", 256, 240)]
-)
+@pytest.mark.parametrize(("kind", "keys", "registers"), [("full", 128, 232), ("causal", 256, 240)])
 def test_a_producer_keeps_fewer_registers_where_they_are_short(
     kind: str, keys: int, registers: int
 ) -> None:

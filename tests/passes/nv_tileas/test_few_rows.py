@@ -35,7 +35,8 @@ def test_it_computes_what_the_kernel_says(kind: str, rows: int, columns: int):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "depth"), [(16, 64, 128), (16, 128, 128), (32, 64, 64), (32, 128, 128), (16, 256, 128)]
+    ("rows", "columns", "depth"),
+    [(16, 64, 128), (16, 128, 128), (32, 64, 64), (32, 128, 128), (16, 256, 128)],
 )
 def test_nothing_is_spilled_and_products_are_not_serialised(rows: int, columns: int, depth: int):
     options = with_environment(CompileOptions(gpu_name="sm_90"))

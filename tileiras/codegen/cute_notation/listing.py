@@ -138,6 +138,7 @@ RULES: dict[str, _Rule] = {
     "nv_tileas.tcgen05_dot_scaled": products.tensor_memory_mma,
     "nv_tileas.smem_transpose": copies.transposition,
     "nv_tileas.transpose_tile": copies.transposed_stage,
+    "nv_tileas.scan_total": _call("last_of_scan"),
     "nv_tileas.dot_wait": _call("cute_nvgpu.warpgroup_wait", "pending"),
     "nv_tileas.async.pipeline.create_pipeline": _pipeline,
     "nv_tileas.async.pipeline.create_store_pipeline": _store_pipeline,

@@ -113,11 +113,11 @@ def _form_of(func: aa.FuncOp) -> Callable[..., aa.FuncOp | None] | None:
 
 def _has_divided_tile(func: aa.FuncOp) -> bool:
     """Whether clusters of two divide a tile, each its own."""
-    from tileiras.planning.tile_scheduler.communication import may_communicate
-
     # Of larger ones fewer find room than SMs are for them: those left would come behind the rest.
     if func.cluster_size != CLUSTER or func.clustered is not None or func.two_tiles is not None:
         return False
+    from tileiras.planning.tile_scheduler.communication import may_communicate
+
     if not any(isinstance(op, aa.DotOp) for op in func.walk()):
         return False
     return not any(map(may_communicate, func.walk()))

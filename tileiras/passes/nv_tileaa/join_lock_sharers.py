@@ -57,11 +57,17 @@ class JoinLockSharersPass(IrPass):
 
             if (found := find_lock_sharers(func)) is None:
                 continue
-            from tileiras.passes.nv_tileaa.lock_sharer_grids import join_sharers
             from tileiras.planning.lock_sums import find_lock_sums
 
             sums = find_lock_sums(found, ctx.require_target())
-            join_sharers(func, found, sums)
+            if sums is None:
+                from tileiras.passes.nv_tileaa.lock_sharer_grids import JoinedGrid
+
+                JoinedGrid(func, found).run()
+            else:
+                from tileiras.passes.nv_tileaa.lock_sums_grid import SummedGrid
+
+                SummedGrid(func, found, sums).run()
             func.properties["lock_sharers"] = IntegerAttr(found.together, i32)
             if sums is not None:
                 func.properties["sharer_ctas"] = IntegerAttr(sums.ctas_of_sm, i32)

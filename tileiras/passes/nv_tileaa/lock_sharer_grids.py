@@ -22,19 +22,8 @@ from tileiras.passes.nv_tileaa.part_builder import ScalarBuilder
 
 if TYPE_CHECKING:
     from tileiras.planning.lock_sharers import LockSharers
-    from tileiras.planning.lock_sums import LockSums
 
 _UNSIGNED = SignednessAttr(Signedness.UNSIGNED)
-
-
-def join_sharers(func: aa.FuncOp, found: LockSharers, sums: LockSums | None) -> None:
-    """Replaces the function's body by one that runs several of its tile blocks."""
-    if sums is None:
-        _JoinedGrid(func, found).run()
-        return
-    from tileiras.passes.nv_tileaa.lock_sums_grid import SummedGrid
-
-    SummedGrid(func, found, sums).run()
 
 
 class SharerGrid(ScalarBuilder, ABC):
@@ -94,7 +83,7 @@ class SharerGrid(ScalarBuilder, ABC):
         return self.emit(aa.CmpIOp, [value, end], [i1], properties).results[0]
 
 
-class _JoinedGrid(SharerGrid):
+class JoinedGrid(SharerGrid):
     """Two versions: for several tile blocks, and for one of those that are left."""
 
     def build(self) -> None:

@@ -32,11 +32,13 @@ MOST_BYTES = 64 << 10
 MOST_ELEMENTS = 16384
 """Policy: of a row: longer ones are rare, and shared memory that shorter ones do not fill is lost.
 """
-MOST_STAGES, MOST_NARROW_STAGES = 16, 8
+MOST_STAGES, MOST_NARROW_STAGES = 16, 12
 """Policy: tiles of a row that are kept, and of elements of less than 32 bits: their CTAs have half
-the threads, and an SM should hold many. Layer norm, bf16 in tiles of 1024, us on one H200 with 16
-and 8: 65536x4096 423 and 318, 16384x2048 69.4 and 48.7, 4096x8192 58.3 and 48.6, but 8192x16384 270
-and 299; f32 32768x4096 376 and 299, but 8192x16384 418 and 536 (decision 0078).
+the threads, and an SM should hold many. Layer norm, bf16 in tiles of 1024, us on one H200 with 16,
+12 and 8, and torch: 65536x4096 427, 353, 316, 393; 16384x2048 70, 56, 48, 61; 16384x12288 296, 252,
+310, 349; 8192x16384 273, 200, 287, 240: twelve is the least that is nowhere slower than torch but
+in rows of 32 tiles (decision 0082). f32 with 16 and 8: 32768x4096 376 and 299, but 8192x16384 418
+and 536 (decision 0078).
 """
 MOST_CTAS = 8
 """Policy: tile blocks that an SM holds where they are clusters."""

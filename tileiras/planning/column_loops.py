@@ -8,13 +8,10 @@ could hold: one of them must keep it busy.
 
 from __future__ import annotations
 
-from math import prod
-
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from tileiras.dialects import nv_tileaa as aa
-from tileiras.dialects.nv_tileaa.types import shape_of
+from tileiras.dialects.nv_tileaa.types import element_count, shape_of
 from tileiras.dialects.nv_tileaa.views import view_type_of
 
 LEAST_ELEMENTS = 1024
@@ -37,7 +34,7 @@ def column_dim(loop: Operation | None) -> int | None:
     dims = {
         op.dim.value.data
         for op in inside
-        if isinstance(op, aa.ReduceOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        if isinstance(op, aa.ReduceOp) and element_count(op.operands[0]) >= LEAST_ELEMENTS
     }
     views = [view_type_of(load.view) for load in large_loads(loop)]
     if len(dims) != 1 or not views:
@@ -65,7 +62,7 @@ def scans_down_columns(loop: Operation | None) -> bool:
     dims = {
         op.dim.value.data
         for op in inside
-        if isinstance(op, aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        if isinstance(op, aa.ScanOp) and element_count(op.operands[0]) >= LEAST_ELEMENTS
     }
     views = [view_type_of(load.view) for load in large_loads(loop)]
     if len(dims) != 1 or not views or any(isinstance(op, _OTHER_WORK) for op in inside):
@@ -79,7 +76,7 @@ def scans_large_tiles(loop: aa.ForOp) -> bool:
     return any(
         size >= FEW_TILE_BLOCKS_FROM
         for op in loop.body.block.ops
-        if isinstance(op, aa.ScanOp) and _elements(op.operands[0]) >= LEAST_ELEMENTS
+        if isinstance(op, aa.ScanOp) and element_count(op.operands[0]) >= LEAST_ELEMENTS
         for dim, size in enumerate(shape_of(op.operands[0]))
         if dim != op.dim.value.data
     )
@@ -88,9 +85,4 @@ def scans_large_tiles(loop: aa.ForOp) -> bool:
 def large_loads(loop: aa.ForOp) -> list[aa.TiledLoadOp | aa.ReadStageOp]:
     """The loads of large tiles of a loop."""
     loads = [op for op in loop.body.block.ops if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
-    return [load for load in loads if _elements(load.result) >= LEAST_ELEMENTS]
-
-
-def _elements(value: SSAValue) -> int:
-    """Elements of a tensor, 1 for a scalar."""
-    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
+    return [load for load in loads if element_count(load.result) >= LEAST_ELEMENTS]

@@ -10,7 +10,6 @@ takes the lock once for all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, TypeGuard
 
 from xdsl.dialects.builtin import (
@@ -21,13 +20,13 @@ from xdsl.dialects.builtin import (
     TensorType,
     i32,
 )
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import Pure
 
 from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.cuda_tile.attributes import RoundingMode
 from tileiras.dialects.nv_tileaa.storage import value_bytes
-from tileiras.dialects.nv_tileaa.types import MemTokenType
+from tileiras.dialects.nv_tileaa.types import MemTokenType, element_count, element_of
 from tileiras.dialects.nv_tileaa.views import memref_of
 from tileiras.planning.critical_sections import (
     Place,
@@ -119,7 +118,7 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
         return None
     if not _may_start_again(found):
         return None
-    if any(_elements(each.load.result) < LEAST_ELEMENTS for each in places.values()):
+    if any(element_count(each.load.result) < LEAST_ELEMENTS for each in places.values()):
         return None
     size = sum(value_bytes(each.load.result) for each in places.values())
     room = min(MOST_KEPT_BYTES, target.shared_memory_of_each(CTAS_OF_SM) * 5 // 8)
@@ -132,16 +131,11 @@ def find_lock_sums(found: LockSharers, target: GpuTarget) -> LockSums | None:
     return LockSums(places, room // size, CTAS_OF_SM, multiprocessors, rows)
 
 
-def _elements(value: SSAValue) -> int:
-    """Elements of a tile."""
-    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
-
-
 def _row_values(found: LockSharers) -> RowValues | None:
     """What is kept of a row between parts of it, None where that is more than single elements."""
     kept: dict[SSAValue, None] = {}
     again: dict[Operation, None] = {}
-    inside = set(found.loop.walk())
+    inside = dict.fromkeys(found.loop.walk())
     pending = [v for op in inside for v in op.operands if not isinstance(v.type, MemTokenType)]
     while pending:
         value = pending.pop()
@@ -150,7 +144,7 @@ def _row_values(found: LockSharers) -> RowValues | None:
             continue
         if value in kept or _is_free(value, found):
             continue
-        is_single = _elements(value) == 1 and isinstance(_element_type(value), _NUMBERS)
+        is_single = element_count(value) == 1 and isinstance(element_of(value), _NUMBERS)
         if is_single and not _is_made(value, found):
             kept[value] = None
             continue
@@ -181,11 +175,6 @@ def _is_made(value: SSAValue, found: LockSharers) -> bool:
     return all(_is_made(operand, found) for operand in owner.operands)
 
 
-def _element_type(value: SSAValue) -> Attribute:
-    """The type of a scalar, or of a tile's elements."""
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
-
-
 def _may_start_again(found: LockSharers) -> bool:
     """Whether what comes before the loop may be done again behind what an iteration has stored.
 
@@ -193,8 +182,7 @@ def _may_start_again(found: LockSharers) -> bool:
     different arrays, or the program has a race with itself.
     """
     func, stores = found.loop.parent_op(), [op for op in found.before if _is_store(op)]
-    others = [op for op in func.walk() if op.parent_op() is not found.loop] if func else []
-    outside = [op for op in others if not _is_within(op, found.loop)]
+    outside = [op for op in func.walk() if not found.loop.is_ancestor(op)] if func else []
     if any(map(_is_store, outside)):
         return False
     loads = [op for op in outside if isinstance(op, aa.TiledLoadOp)]
@@ -242,22 +230,14 @@ def _placing(found: LockSharers, places: dict[Place, LockSum]) -> list[SSAValue]
 
 def _is_known(value: SSAValue, found: LockSharers) -> bool:
     """Whether a value is known before all tile blocks, or computed from the loop's counter."""
-    owner = value.owner
+    owner, acquire = value.owner, found.section.acquire
     if not isinstance(owner, Operation):
         return value is found.loop.body.block.args[0] or isinstance(owner.parent_op(), aa.FuncOp)
-    if owner in found.shared or _is_within(owner, found.section.acquire):
+    if owner in found.shared or (owner is not acquire and acquire.is_ancestor(owner)):
         return True
     if owner.parent is not found.loop.body.block or not owner.has_trait(Pure):
         return False
     return all(_is_known(operand, found) for operand in owner.operands)
-
-
-def _is_within(op: Operation, outer: Operation) -> bool:
-    """Whether an operation stands in a region of another one."""
-    parent = op.parent_op()
-    while parent is not None and parent is not outer:
-        parent = parent.parent_op()
-    return parent is outer
 
 
 def _sum_at(load: aa.TiledLoadOp) -> LockSum | None:

@@ -1,6 +1,7 @@
 """Types of the nv_tileaa dialect. Tiles are builtin tensors (scalars when of rank 0)."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import NoneAttr, NoneType, TensorType
@@ -110,6 +111,11 @@ class TiledViewType(ParametrizedAttribute, TypeAttribute):
 def shape_of(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tile; () for a scalar."""
     return value.type.get_shape() if isinstance(value.type, TensorType) else ()
+
+
+def element_count(value: SSAValue) -> int:
+    """Elements of a tile; 1 for a scalar."""
+    return prod(shape_of(value))
 
 
 def element_of(value: SSAValue) -> Attribute:

@@ -144,7 +144,7 @@ class _BlockWaits:
 
     def _needs(self, op: Operation, product: wg.WgmmaDotOp) -> bool:
         """Whether the operation must not run before the product is finished."""
-        if any(_is_within(use.operation, op) for use in product.result.uses):
+        if any(op.is_ancestor(use.operation) for use in product.result.uses):
             return True
         if isinstance(op, wg.SmemTransposeOp) and _reads_transposed(self.running[product]):
             return True
@@ -219,14 +219,6 @@ def _unconverted(value: SSAValue) -> SSAValue:
     while isinstance(value, OpResult) and isinstance(value.op, tas.ConvertLayoutOp):
         value = value.op.operands[0]
     return value
-
-
-def _is_within(op: Operation, outer: Operation) -> bool:
-    """Whether an operation is another one or stands in its regions."""
-    current: Operation | None = op
-    while current is not None and current is not outer:
-        current = current.parent_op()
-    return current is outer
 
 
 def _reads_transposed(products: list[wg.WgmmaDotOp]) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
@@ -13,7 +11,7 @@ from tileiras.dialects import nv_tileaa as aa
 from tileiras.dialects.locations import place_of
 from tileiras.dialects.nv_tileaa.schedule import REMAINDER
 from tileiras.dialects.nv_tileaa.storage import storage_bytes
-from tileiras.dialects.nv_tileaa.types import element_of
+from tileiras.dialects.nv_tileaa.types import element_count, element_of
 from tileiras.dialects.nv_tileaa.views import memref_of, view_type_of
 from tileiras.errors import CompileError
 from tileiras.planning.access import LINE_BYTES, plan_pointer_access, plan_view_access
@@ -133,7 +131,7 @@ def _for_largest_tile(func: aa.FuncOp) -> int:
     for op in operations:
         times = SCANNED if isinstance(op, aa.ScanOp) and not _scans_down(op) else 1
         for result in op.results:
-            largest = max(largest, times * _elements(result))
+            largest = max(largest, times * element_count(result))
     if largest >= SIXTEEN_WARPS_FROM:
         return 16
     if largest >= EIGHT_WARPS_FROM:
@@ -192,7 +190,7 @@ def _for_moving(func: aa.FuncOp, pressure: int, target: GpuTarget) -> int:
     for op in func.walk():
         if op.regions and op is not func or isinstance(op, aa.ProductOp):
             return 1
-        largest = max(largest, *map(_elements, op.results), 1)
+        largest = max(largest, *map(element_count, op.results), 1)
     most = 1 << ((target.max_warps_per_sm // 2).bit_length() - 1)
     if largest >= MANY_WORDS_FROM and _moves_words(func):
         return min(MOST_WARPS, most, largest // (32 * MOVED_WORDS))
@@ -240,8 +238,8 @@ def _without_copies(func: aa.FuncOp) -> int:
     Each thread keeps its elements in shared memory, whoever else has them.
     """
     loads = [op for op in func.walk() if isinstance(op, aa.TiledLoadOp | aa.ReadStageOp)]
-    largest = max((_elements(load.result) for load in loads), default=1)
-    threads = [_accessing_threads(op) for op in loads if _elements(op.result) == largest]
+    largest = max((element_count(load.result) for load in loads), default=1)
+    threads = [_accessing_threads(op) for op in loads if element_count(op.result) == largest]
     return 1 << (max(1, min(threads, default=32) // 32).bit_length() - 1)
 
 
@@ -249,14 +247,14 @@ def _accessing_threads(op: Operation) -> int:
     """Threads that one access each moves a tile; 0 for other operations."""
     match op:
         case aa.TiledLoadOp() | aa.ReadStageOp():
-            return _elements(op.result) // plan_view_access(op.view, 1).vector
+            return element_count(op.result) // plan_view_access(op.view, 1).vector
         case aa.TiledStoreOp() | aa.TiledAtomicRedOp():
-            return _elements(op.value) // plan_view_access(op.view, 1).vector
+            return element_count(op.value) // plan_view_access(op.view, 1).vector
         case aa.LoadOp() | aa.StoreOp():
             access = plan_pointer_access(op, 1)
-            return _elements(op.pointers) // access.vector if access is not None else 0
+            return element_count(op.pointers) // access.vector if access is not None else 0
         case aa.AtomicRMWOp() | aa.AtomicCASOp():
-            return _elements(op.result)
+            return element_count(op.result)
         case _:
             return 0
 
@@ -277,7 +275,7 @@ def only_combines_tiles(op: Operation, least: int = STREAMED_ELEMENTS) -> bool:
         return False
     loads = [inner for inner in inside if isinstance(inner, aa.TiledLoadOp | aa.ReadStageOp)]
     carried = any(isinstance(arg.type, TensorType) for arg in op.body.block.args)
-    return carried and any(_elements(load.result) >= least for load in loads)
+    return carried and any(element_count(load.result) >= least for load in loads)
 
 
 def adds_up_columns(op: Operation, least: int = EIGHT_WARPS_OF_COLUMNS_FROM) -> bool:
@@ -334,7 +332,7 @@ def _for_reading_again(func: aa.FuncOp) -> int:
         if len(found) > 1:
             size = storage_bytes(view_type_of(op.view).memref.element_type)
             each = ACCESS_BYTES * (NARROW_ACCESSES if size < WORD_BYTES else 1)
-            threads = _elements(op.result) * size // each
+            threads = element_count(op.result) * size // each
             warps = max(warps, min(WARPS_FOR_READING_AGAIN, threads // 32))
     return 1 << (warps.bit_length() - 1)
 
@@ -360,18 +358,13 @@ def _keeps_groups(op: aa.ReduceOp) -> bool:
     return any(arg.type == op.results[0].type for arg in loop.body.block.args)
 
 
-def _elements(value: SSAValue) -> int:
-    """Elements of a tensor, 1 for a scalar."""
-    return prod(value.type.get_shape()) if isinstance(value.type, TensorType) else 1
-
-
 def _check_registers(func: aa.FuncOp, warps: int, target: GpuTarget) -> None:
     """Raises CompileError for a tile that not even memory for spilled registers makes bearable."""
     threads = warps * 32
     limit = threads * MAX_ELEMENTS_PER_THREAD
     for op in func.walk():
         for result in op.results:
-            count = _elements(result)
+            count = element_count(result)
             if count <= limit or held_value(result) is not result:
                 continue
             registers = min(target.max_registers_per_thread, target.registers_per_sm // threads)
